@@ -19,10 +19,16 @@ from capmeter_research.common.region_lmdb import write_lmdb_regions  # noqa: E40
 from capmeter_research.common.transformer.decoding import END, PAD, DecodedCaption  # noqa: E402
 from capmeter_research.papers.subicap.captioner import Captioner, DecodingStrategy, parse_decoding  # noqa: E402
 from capmeter_research.papers.subicap.examples import divided, file_pictures, uncaptioned_pictures, world_pictures  # noqa: E402
-from capmeter_research.papers.subicap.measures import freeze_references, score_captioner  # noqa: E402
 from capmeter_research.papers.subicap.network import RegionBatch  # noqa: E402
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe  # noqa: E402
-from capmeter_research.papers.subicap.training import SelfCriticalLearner, _together, prepared, train_captioner  # noqa: E402
+from capmeter_research.papers.subicap.training import (  # noqa: E402
+    SelfCriticalLearner,
+    _together,
+    freeze_references,
+    measure_captions,
+    prepared,
+    train_captioner,
+)
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402
@@ -68,7 +74,8 @@ def test_it_says_what_it_sees(folder: Path) -> None:
     unseen = made_pictures(60, 2)
     captioner = Captioner(folder)
     scorer = freeze_references("cider-d", unseen)
-    local, other = score_captioner(captioner, unseen, scorer), score_captioner(captioner, unseen.shuffled(), scorer)
+    written = [captioner.write(pictures) for pictures in (unseen, unseen.shuffled())]
+    local, other = (measure_captions(captions, scorer(captions, unseen.ids)) for captions in written)
     assert local["cider_d"] > 3 * other["cider_d"]
     assert local["distinct"] > 0.5
     assert 5 < local["words"] < 9

@@ -172,16 +172,17 @@ def _evaluate(
 ) -> dict[str, Mapping[str, float]]:
     """The scores of each stage's captions of unseen pictures, and of captions from shuffled pictures."""
     from capmeter_research.papers.subicap.captioner import Captioner
-    from capmeter_research.papers.subicap.measures import CHECKED, freeze_references, score_captioner
-    from capmeter_research.papers.subicap.training import CROSS_ENTROPY
+    from capmeter_research.papers.subicap.training import CHECKED, CROSS_ENTROPY, freeze_references, measure_captions
 
     scorer = freeze_references(CHECKED, test, options.run.settings)
     scores: dict[str, Mapping[str, float]] = {}
     for stage in stages:
         stage_folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output
         captioner = Captioner(stage_folder, device=device)
-        scores[stage] = score_captioner(captioner, test, scorer)
-    scores[SHUFFLED] = score_captioner(captioner, test.shuffled(options.run.seed), scorer)
+        captions = captioner.write(test)
+        scores[stage] = measure_captions(captions, scorer(captions, test.ids))
+    captions = captioner.write(test.shuffled(options.run.seed))
+    scores[SHUFFLED] = measure_captions(captions, scorer(captions, test.ids))
     return scores
 
 

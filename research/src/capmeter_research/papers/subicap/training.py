@@ -18,21 +18,51 @@ from torch.nn.functional import cross_entropy, pad
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.integrations.scst import Reward, word_based
+from capmeter.integrations.scst import Reward, reward, word_based
 from capmeter_research.common.loop import Learner, Outcome, Run, set_seed, split_rows
 from capmeter_research.common.transformer import decoding
 from capmeter_research.common.transformer.decoding import BEGIN, END, PAD
 from capmeter_research.papers.subicap.captioner import KIND
 from capmeter_research.papers.subicap.examples import CaptionedImages
-from capmeter_research.papers.subicap.measures import CHECKED, END_WORD, described, freeze_references
 from capmeter_research.papers.subicap.network import CaptionerModule, RegionBatch
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe
 from capmeter_research.papers.subicap.segmentation import Segmentation, plain, unaltered_length
 
 Rows = npt.NDArray[np.int64]
+CHECKED = "cider-d"
+END_WORD = "<end>"
+"""The word that ends a caption in a reward."""
 _TOGETHER = 96
 """Number of captions, of about the same length, that are padded together."""
 _CHECKED_AT_ONCE = 64
+
+
+def freeze_references(
+    metric: str, pictures: CaptionedImages, settings: Settings | None = None, end: str = ""
+) -> Reward:
+    """A metric with the captions of pictures as its references: `capmeter.reward`.
+
+    Args:
+        metric: its name.
+        pictures: with captions.
+        settings: of the metric.
+        end: the word that ends a caption; "": none.
+    """
+    references: Any = pictures.references
+    return reward(metric, references=references, eos=end or None, settings=settings)
+
+
+def measure_captions(captions: Sequence[str], scores: Sequence[float] | npt.NDArray[Any]) -> dict[str, float]:
+    """Mean of the CIDEr-D scores, mean number of words, share of distinct captions (*unique captions* of Table A.2).
+
+    >>> measure_captions(["a cat", "a cat", "a big dog"], [1.0, 1.0, 4.0])
+    {'cider_d': 2.0, 'words': 2.3333333333333335, 'distinct': 0.6666666666666666}
+    """
+    return {
+        "cider_d": float(np.mean(scores)),
+        "words": float(np.mean([len(caption.split()) for caption in captions])),
+        "distinct": len(set(captions)) / len(captions),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +75,7 @@ class Checked:
     def scores(self, module: CaptionerModule, segmentation: Segmentation) -> dict[str, float]:
         """CIDEr-D, words and share of distinct captions, decoded greedily."""
         captions = _greedy_captions(module, segmentation, self.pictures)
-        cider_d = float(np.mean(self.scorer(captions, self.pictures.ids)))
-        return {"cider_d": cider_d, **described(captions)}
+        return measure_captions(captions, self.scorer(captions, self.pictures.ids))
 
 
 def _greedy_captions(module: CaptionerModule, segmentation: Segmentation, pictures: CaptionedImages) -> list[str]:
@@ -312,12 +341,12 @@ def train_captioner(
         return CaptionerRun(scores)
 
     module.load_state_dict({name: torch.from_numpy(values) for name, values in outcome.weights.items()})
-    reward = freeze_references(then.reward, pictures, settings, end)
+    caption_reward = freeze_references(then.reward, pictures, settings, end)
     checked = Checked(_first(held_out, then.checked), checked.scorer)
-    critical_learner = SelfCriticalLearner(module, pictures, reward, end, checked, segmentation, then)
+    critical_learner = SelfCriticalLearner(module, pictures, caption_reward, end, checked, segmentation, then)
     second = Run(critical_learner, then, folder / SELF_CRITICAL, description="captioner, self-critical", device=device)
     outcome = second.train()
-    training |= {SELF_CRITICAL: asdict(then), "reward": reward.signature}
+    training |= {SELF_CRITICAL: asdict(then), "reward": caption_reward.signature}
     _save(folder, parameters, training, outcome)
     return CaptionerRun({**scores, SELF_CRITICAL: dict(outcome.scores)}, dict(critical_learner.seconds))
 
