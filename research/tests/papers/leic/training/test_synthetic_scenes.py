@@ -1,16 +1,28 @@
-"""The study on the made world: a metric that knows the truth finds every wrong content, one that knows nothing none."""
+"""The study on the made world: a metric that knows the truth finds every wrong content, one that knows nothing none;
+the critic that ships finds most in scenes that it has never seen.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import capmeter_research
 import numpy as np
 import pytest
 from capmeter_research.papers.leic.training.recipe import CriticRecipe
-from capmeter_research.papers.leic.training.synthetic_scenes import TAU, contexts_on_world, world_images, world_shares
+from capmeter_research.papers.leic.training.synthetic_scenes import (
+    TAU,
+    contexts_on_world,
+    critic_on_world,
+    world_images,
+    world_shares,
+    write_features,
+)
 from capmeter_research.synthetic_scenes.evaluation import SWAPPED
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
@@ -21,6 +33,8 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 
 WORLD = World(split="test", size=12)
+KINDS = ("colour", "count", "relation", "object", "hallucinated", "disfluency")
+CARD = Path(capmeter_research.__file__).parent / "papers/leic/weights/leic-world" / "README.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +107,30 @@ def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:
         contexts_on_world(WORLD, WORLD, recipe, ["none"], tmp_path)
     with pytest.raises(InputError, match="context=both needs the features"):
         contexts_on_world(World(size=3), WORLD, recipe, ["both"], tmp_path)
+
+
+def told(folder: Path, scenes: int, seed: int = 0) -> dict[str, float]:
+    pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    world = World(split="test", size=scenes, seed=seed)
+    return dict(critic_on_world("leic-world", world, write_features((world,), "world-reader", folder)).found)
+
+
+def test_true_captions_score_above_wrong_ones(tmp_path: Path) -> None:
+    result = told(tmp_path, 60, seed=5)
+    assert not {kind: result[kind] for kind in KINDS if result[kind] < 85}
+    assert result[SWAPPED] > 90
+
+
+@pytest.mark.slow
+def test_the_card_says_what_the_weights_do(tmp_path: Path) -> None:
+    result = told(tmp_path, 1000)
+    head, _, said = (line.strip("| ").split(" | ") for line in CARD.read_text("utf-8").splitlines() if line[:1] == "|")
+    result["another picture"] = result[SWAPPED]
+    assert [float(each) for each in said] == pytest.approx([result[kind] for kind in head], abs=0.15)
+
+
+def test_the_card_names_the_weights() -> None:
+    said = re.search(r"SHA-256 of `weights\.safetensors`:\s+`([0-9a-f]{64})`", CARD.read_text("utf-8"))
+    weights = (CARD.parent / "weights.safetensors").read_bytes()
+    assert said is not None and said.group(1) == hashlib.sha256(weights).hexdigest()
