@@ -59,8 +59,8 @@ NETWORKS = re.compile(
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
     "src/capmeter/captions": 5_429,
-    "src/capmeter/cli": 2_776,
-    "src/capmeter/core": 2_322,
+    "src/capmeter/cli": 2_758,
+    "src/capmeter/core": 2_257,
     "src/capmeter/encoders": 1_924,
     "src/capmeter/evaluation": 2_018,
     "src/capmeter/images": 520,
@@ -68,14 +68,14 @@ MOST_LINES = {
     "src/capmeter/judgments": 1_460,
     "src/capmeter/meta": 1_952,
     "src/capmeter/metrics": 8_012,
-    "src/capmeter/report": 2_441,
+    "src/capmeter/report": 2_414,
     "src/capmeter/stats": 1_069,
-    "src/capmeter/text": 5_692,
+    "src/capmeter/text": 5_625,
     "src/capmeter/transforms": 436,
-    "research/src/capmeter_research/cli": 1_028,
-    "research/src/capmeter_research/common": 3_412,
-    "research/src/capmeter_research/networks": 6_401,
-    "research/src/capmeter_research/papers": 12_409,
+    "research/src/capmeter_research/cli": 1_027,
+    "research/src/capmeter_research/common": 3_407,
+    "research/src/capmeter_research/networks": 6_342,
+    "research/src/capmeter_research/papers": 12_277,
     "research/src/capmeter_research/synthetic_scenes": 2_680,
 }
 MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RESEARCH.rglob("*.py"))
