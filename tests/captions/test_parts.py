@@ -18,7 +18,7 @@ from capmeter.captions.parts import Part, join_types, open_parts
 from capmeter.captions.sources import CaptionSource
 from capmeter.captions.writing import convert
 from capmeter.core.errors import InputError
-from capmeter.evaluation.part_scores import hash_images, number_captions
+from capmeter.evaluation.part_scores import hash_names, number_captions
 
 TEXTS = st.sampled_from(["a dog", "a cat", "", 'she said "no"', "two\nlines", 'a ", b', "ends in ,"])
 ROWS = st.lists(
@@ -38,7 +38,7 @@ def test_the_parts_are_the_whole(tmp_path_factory: Any, rows: Any, size: int, ki
     result = [caption for part in read for caption in part.systems[""][1]]
     assert [caption.candidate for caption in result] == [caption.candidate for caption in total]
     assert [row.image_id for part in read for row in part.rows] == [caption.image_id for caption in total]
-    numbers = number_captions([hash_images(row.image_id for row in part.rows) for part in read])
+    numbers = number_captions([hash_names(row.image_id for row in part.rows) for part in read])
     images = [caption.image_id for caption in total]
     flat = [number for part_numbers in numbers for number in part_numbers.tolist()]
     ids = [image if number < 0 else f"{image}#{number}" for image, number in zip(images, flat, strict=True)]

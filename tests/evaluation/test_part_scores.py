@@ -60,6 +60,8 @@ def check_equal(scores: PartScores, folder: Path, whole: capmeter.Results, syste
     assert of_system.signatures == {name: each.signature for name, each in whole.items()}
     assert of_system.intervals == whole.intervals(resamples=50, seed=3)
     table = read_scores(folder)
+    repeated = tuple(whole.notes.get("repeated_candidates", ()))
+    assert of_system.notes.get("repeated_candidates", (0, [])) == (len(repeated), list(repeated[:5]))
     if system:
         table = table.filter([each == system for each in table["system"].to_pylist()])
     assert table["id"].to_pylist() == list(whole.ids.names)
@@ -70,8 +72,9 @@ def check_equal(scores: PartScores, folder: Path, whole: capmeter.Results, syste
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("step", [0, 1, 3])
 def test_parts_have_the_scores_of_one_process(tmp_path: Path, workers: int, step: int) -> None:
-    """No row has an id of its own, or every row, or every third."""
-    write_rows(tmp_path / "x.jsonl", id=lambda k: f"c{k}" if step and k % step == 0 else None)
+    """No row has an id of its own, or every row, or every third; captions are repeated in other parts."""
+    changes: dict[str, Any] = {"candidate": lambda k: f"a dog {k % 40 // 2}", "references": lambda k: ["a dog 7"]}
+    write_rows(tmp_path / "x.jsonl", id=lambda k: f"c{k}" if step and k % step == 0 else None, **changes)
     whole = capmeter.score(capmeter.load(tmp_path / "x.jsonl"), METRICS)
     scores = score(tmp_path / "x.jsonl", tmp_path / "out", workers=workers)
     check_equal(scores, tmp_path / "out", whole)
@@ -154,6 +157,18 @@ def test_an_id_that_two_parts_have_is_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "x.jsonl", 20, id=lambda k: str(k % 15))
     with pytest.raises(InputError, match=r"duplicate id '[0-4]'; scores are keyed by id"):
         score(tmp_path / "x.jsonl", tmp_path / "out", "rouge-l")
+
+
+def test_a_row_without_id_behind_many_that_have_one_has_the_same_id_as_in_one_process_or_is_refused(
+    tmp_path: Path,
+) -> None:
+    write_rows(tmp_path / "x.jsonl", 130, id=lambda k: f"c{k}" if k < 120 else None)
+    with pytest.raises(InputError, match=r"x\.jsonl, line 121: it has no id"):
+        score(tmp_path / "x.jsonl", tmp_path / "out", "rouge-l", rows=50)
+    whole = capmeter.score(capmeter.load(tmp_path / "x.jsonl"), "rouge-l,cider-d")
+    for metrics, rows in (("rouge-l", 200), ("rouge-l,cider-d", 50)):
+        score(tmp_path / "x.jsonl", tmp_path / f"{rows}", metrics, rows=rows)
+        assert read_scores(tmp_path / f"{rows}")["id"].to_pylist() == list(whole.ids.names)
 
 
 def test_finished_parts_are_not_run_again_unless_something_changed(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Part:
     span: which of its records.
     reader: what reads them, if the file is divided; else it is opened when the part is read.
     keep: the columns whose values the rows carry, beside their numbers in the file; None: neither.
-    has_ids: whether the file's rows have ids of their own, as far as a sample shows.
+    has_ids: whether the file's rows have ids of their own, as far as a sample of one of several parts shows.
     numbers: int64[rows]: the number of each among the candidates of its image, -1 where it is the only one; None: the
         part has all of them.
     """
@@ -234,9 +234,9 @@ def _divide(
     if not is_alone and (reader.format == "list" or reader.fields.image_name == ""):
         raise InputError(f"{source.name}: its rows name no image; among several files each needs an image_id")
     sample = list(islice(reader.rows("candidates"), _SAMPLE)) if reader.container else []
-    part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
-    has_events = any(row.single_event for row in sample)
-    spans = [] if reader.container is None or has_events else reader.container.spans(rows)
+    spans = [] if reader.container is None or any(row.single_event for row in sample) else reader.container.spans(rows)
+    has_ids = (len(spans) > 1 or not is_alone) and bool(sample) and all(row.id is not None for row in sample)
+    part = Part(source, options, keep=keep, has_ids=has_ids)
     if len(spans) < 2:
         return [part]
     table = references_of(options)

@@ -7,7 +7,7 @@ together (`table: TableOptions = TableOptions()`). A value that an option does n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,8 @@ def with_instances(metrics: Sequence[Metric], instances: Path | None) -> list[Me
     """The metrics, those that compare with the objects of images with this file of them."""
     if instances is None:
         return list(metrics)
-    metrics_with_objects = [each.with_objects(str(instances)) for each in metrics]
+    objects = {"objects": str(instances)}
+    metrics_with_objects = [replace(each, **objects) if hasattr(each, "objects") else each for each in metrics]
     if metrics_with_objects == list(metrics):
         raise typer.BadParameter("no metric compares with objects; add chair to --metrics", param_hint="--instances")
     return metrics_with_objects

@@ -259,11 +259,8 @@ def _show_part_scores(scores: PartScores, label: str, folder: Path, intervals: b
     """
     from capmeter.evaluation.part_scores import MAX_IMAGES, SUMMARY
 
-    show(
-        _part_table(scores, label, table.digits, table.scale),
-        {} if table.format == "csv" else scores.to_dict(),
-        table.format,
-    )
+    data = {} if table.format == "csv" else scores.to_dict()
+    show(_part_table(scores, label, table.digits, table.scale), data, table.format)
     if scores.resumed:
         echo(f"note: {scores.resumed} of {scores.parts} parts were finished before")
     for name, of_system in scores.systems.items():

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -166,11 +166,6 @@ class Metric(Named, ABC):
     def counts_absent(self) -> bool:
         """Whether images or videos with references but no candidate count, with a row of zeros, in the corpus score."""
         return False
-
-    def with_objects(self, path: str) -> Metric:
-        """The same metric with the objects of the images in this file, if it has the parameter `objects`."""
-        parameters: dict[str, Any] = {"objects": path}
-        return replace(self, **parameters) if hasattr(self, "objects") else self
 
     def corpus_state(self) -> CorpusState | None:
         """What must be collected from all captions first; None: nothing."""

@@ -6,10 +6,11 @@
     sums of all rows → corpus scores, intervals
 
 Every part gets one Parquet file, which is written whole: a row for each of its rows with `id`, `image_id`, `system`,
-`row` (its number in the file of captions), a score for each metric, what these are computed from (`METRIC/COLUMN`), and
-the columns that are carried through; candidates that are left out have no scores. The file's name ends in a digest of
-all that the scores depend on (the captions, their range, references, metrics with their states, options, versions), so
-a part whose file is there is finished, and files of other parts are removed. `corpus.json` has the scores of all.
+`candidate_hash`, `row` (its number in the file of captions), a score for each metric, what these are computed from
+(`METRIC/COLUMN`), and the columns that are carried through; candidates that are left out have no scores. The file's
+name ends in a digest of all that the scores depend on (the captions, their range, references, metrics with their
+states, options, versions), so a part whose file is there is finished, and files of other parts are removed.
+`corpus.json` has the scores of all.
 
 Scores, corpus scores and intervals are bit for bit those of one process that reads all captions at once.
 """
@@ -65,6 +66,7 @@ MAX_IMAGES = 2_000_000
 NOTED_IDS = 5
 """Ids that are kept of each note."""
 _METADATA = b"capmeter"
+_HASH = "candidate_hash"  # of the image and the candidate: by it captions that parts repeat are found
 _OF_FILES = ("images_by", "rows_without_image", "headings_read_without_case", "read_as_lines", "matched_by")
 Notes = dict[str, tuple[int, list[str]]]
 
@@ -182,9 +184,9 @@ class _Work:
 
 def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) -> tuple[_Work, Sequence[Part]]:
     """What requires all parts, and the parts with the numbers of their rows."""
-    work, is_first = _Work(evaluation), True
+    work = _Work(evaluation)
     needs_rows = (len(parts) > 1 and not all(part.has_ids for part in parts)) or bool(parts[0].keep)
-    while (is_first and needs_rows) or any(each.pending_states for each in work.systems.values() or [evaluation]):
+    while needs_rows or any(each.pending_states for each in work.systems.values() or [evaluation]):
         states: dict[str, CorpusStates] = {}
         types: list[dict[str, set[type]]] = []
         images: list[Numbers] = []
@@ -195,11 +197,10 @@ def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) ->
                 types.append(part_types)
                 images.append(part_images)
                 advance(1)
-        if is_first:
-            parts = [replace(part, numbers=each) for part, each in zip(parts, number_captions(images), strict=True)]
+        parts = [replace(part, numbers=each) for part, each in zip(parts, number_captions(images), strict=True)]
         systems = {system: work.of_system(system).with_states(each) for system, each in states.items()}
         work = _Work(evaluation, systems, join_types(types, parts[0].keep or ()))
-        is_first = False
+        needs_rows = False
         if not states:  # all captions are left out
             break
     return work, parts
@@ -215,13 +216,13 @@ def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dic
         for system, (_, system_captions) in captions.systems.items()
         if len(system_captions)  # else all of the part are left out
     }
-    return states, captions.column_types(), hash_images(f"{row.system or ''}\0{row.image_id}" for row in captions.rows)
+    return states, captions.column_types(), hash_names(f"{row.system or ''}\0{row.image_id}" for row in captions.rows)
 
 
 def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
     """For the images of rows of each part, as hashes: the number of each among its equals in all parts, -1 if alone.
 
-    >>> number_captions([hash_images(["7", "8"]), hash_images(["9", "7"])])
+    >>> number_captions([hash_names(["7", "8"]), hash_names(["9", "7"])])
     [array([ 0, -1]), array([-1,  1])]
     """
     hashes = np.concatenate(image_hashes)
@@ -233,7 +234,7 @@ def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
     return np.split(numbers, np.cumsum([len(part_hashes) for part_hashes in image_hashes])[:-1])
 
 
-def hash_images(names: Iterable[str]) -> Numbers:
+def hash_names(names: Iterable[str]) -> Numbers:
     """64 bits of BLAKE2 of each name, which are the same in every process."""
     encoded = (name.encode("utf-8", "surrogatepass") for name in names)
     return np.frombuffer(b"".join(hashlib.blake2b(each, digest_size=8).digest() for each in encoded), np.int64)
@@ -245,6 +246,11 @@ def _write_part(work: _Work, job: tuple[Part, Path]) -> None:
 
     part, file = job
     captions = part.read()
+    without_id = next((row for row in captions.rows if row.id is None), None)
+    if without_id is not None and part.has_ids and part.numbers is None:
+        raise InputError(
+            f"{without_id.location}: it has no id, which the first rows of the file have; give one to all rows or none"
+        )
     results = {
         system: work.of_system(system).run(system_captions, is_whole=False)
         for system, (_, system_captions) in captions.systems.items()
@@ -277,6 +283,7 @@ def _make_table(work: _Work, captions: PartCaptions, results: Mapping[str, Resul
         name: pyarrow.array([getattr(row, field_name) for row in rows], pyarrow.string())
         for name, field_name in (("id", "final_id"), ("image_id", "image_id"), ("system", "system"))
     }
+    columns[_HASH] = hash_names(f"{row.image_id}\0{row.candidate}" for row in rows)
     order = pyarrow.array(indices, mask=indices < 0)
     for metric in metrics:
         scores = [of_system[metric] for of_system in results.values()]
@@ -320,7 +327,7 @@ def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> 
     }
     plan = [__version__, *map(str, evaluation.metrics), evaluation.settings.precision, evaluation.settings.engine]
     plan += [evaluation.signature(each) for each in ordered_metrics if each not in of_corpus]
-    plan += [repr(replace(parts[0].options, references=None)), repr(parts[0].keep)]
+    plan += [repr(replace(parts[0].options, references=None)), repr(parts[0].keep), _HASH]
     plan += [digests[path] for path in references] + [path.name for path in parts[0].options.reference_files]
     if of_corpus or not all(part.has_ids for part in parts) or parts[0].keep:
         plan += [digests[path] for path in paths]
@@ -375,6 +382,10 @@ def combine(
         is_own = system == name if name else system.is_null() | (system == "")
         scored = rows.filter(is_own & dataset.field(str(metrics[0])).is_valid())
         scores = _score_rows(scored, metrics, {reason: count for reason, (count, _) in notes.items()}, resamples, seed)
+        numbers = number_captions([scored.to_table(columns=[_HASH])[_HASH].to_numpy()])[0]
+        if len(repeated := np.flatnonzero(numbers > 0)):
+            ids = scored.to_table(columns=["id"])["id"].take(repeated[:NOTED_IDS]).to_pylist()
+            notes["repeated_candidates"] = len(repeated), ids
         if part is not None and (table := references_of(part.options)) is not None:
             images, scored_images = (
                 each.to_table(columns=["image_id"])["image_id"].unique().to_pylist()
@@ -417,9 +428,8 @@ def _score_rows(
         )
         for name in ("id", "image_id")  # one after the other: of ten million captions each takes a third of a gigabyte
     )
-    sorted_ids = np.sort(ids)
-    if len(repeated := np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])):
-        id = read_column("id")[int(np.flatnonzero(ids == sorted_ids[repeated[0]])[0])].as_py()
+    if len(repeated := np.flatnonzero(number_captions([ids])[0] > 0)):
+        id = read_column("id")[int(repeated[0])].as_py()
         raise InputError(
             f"duplicate id {id!a}; scores are keyed by id: give each candidate an id of its own, or leave ids out"
         )

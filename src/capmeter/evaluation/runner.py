@@ -130,11 +130,10 @@ class Evaluation:
             [metric for corpus_state in self.pending_states for metric in corpus_state.required_metrics()]
         )
         measurements = self._measure_in_order(part, ordered_metrics)
-        states: dict[CorpusState, Any] = {}
-        for corpus_state in self.pending_states:
-            states[corpus_state] = corpus_state.collect(
-                part, self._context(None, corpus_state.required_metrics(), measurements)
-            )
+        states = {
+            each: each.collect(part, self._context(None, each.required_metrics(), measurements))
+            for each in self.pending_states
+        }
         return CorpusStates(states)
 
     def collect_all(self, source: Source, workers: int | WorkerPool = 1) -> CorpusStates:
@@ -247,7 +246,7 @@ class Evaluation:
         """What a method gives for each part of a source; an `InputError` if there is none."""
         pool, has_parts = make_pool(workers), False
         shared = replace(self, settings=worker_settings(self.settings, pool))
-        with task(what, total=_length(source)) as advance:
+        with task(what, total=len(source) if isinstance(source, CaptionSet) else None) as advance:
             for part_size, outcome in pool.map(getattr(shared, method), self._parts(source, pool)):
                 has_parts = True
                 yield outcome
@@ -284,9 +283,9 @@ class Evaluation:
         )
         if iter(pieces) is pieces:
             raise InputError("captions are an iterator, which can be read only once; give a list")
-        part_size, source_length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
-        if source_length is not None and (workers := getattr(pool, "workers", 1)) > 1:
-            part_size = max(1, min(part_size, -(-source_length // (2 * workers))))
+        part_size = min(metric.PART_SIZE for metric in self.ordered_metrics)
+        if isinstance(source, CaptionSet) and (workers := getattr(pool, "workers", 1)) > 1:
+            part_size = max(1, min(part_size, -(-len(source) // (2 * workers))))
         for piece in pieces:
             if not isinstance(piece, CaptionSet):
                 found = type(source).__name__ + ("" if piece is source else f" of {type(piece).__name__}")
@@ -317,11 +316,6 @@ def _note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
     if not len(sampled.references.values) or ReferenceFit.measure(sampled).describe_mismatch() is None:
         return {}
     return {_MISMATCH: list(captions.ids)} if ReferenceFit.measure(captions).describe_mismatch() else {}
-
-
-def _length(source: Source) -> int | None:
-    """The number of captions, if the source knows it."""
-    return len(source) if isinstance(source, CaptionSet) else None
 
 
 Systems = Mapping[str, CaptionSet] | Mapping[str, os.PathLike[str]]

@@ -170,7 +170,7 @@ def test_objects_of_a_file_support_words(tmp_path: Path) -> None:
     path = tmp_path / "objects.json"
     path.write_text(json.dumps({"1": ["Piano", "dining table"]}))
     part = captions("a dog runs on the piano", "a dog runs on the sofa")
-    (alone, with_file) = (parse("hallucination"), parse("hallucination").with_objects(str(path)))
+    (alone, with_file) = (parse("hallucination"), parse(f'hallucination(objects="{path}")'))
     before, after = (metric.measure(part, RunContext()).values[:, 0] for metric in (alone, with_file))
     change = after - before
     assert change[0] < -0.1 and abs(change[1]) < abs(change[0])

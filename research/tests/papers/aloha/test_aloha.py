@@ -51,7 +51,7 @@ def test_objects_of_a_file_are_matched_too(tmp_path: Path) -> None:
     path = tmp_path / "objects.json"
     path.write_text(json.dumps({"1": ["Piano", "dining table"]}))
     part = captions("a dog runs on the piano", "a dog runs on the sofa")
-    (alone, with_file) = (parse("aloha"), parse("aloha").with_objects(str(path)))
+    (alone, with_file) = (parse("aloha"), parse(f'aloha(objects="{path}")'))
     before, after = (metric.measure(part, RunContext()).values[:, 0] for metric in (alone, with_file))
     assert not with_file.lower_is_better
     change = before - after
