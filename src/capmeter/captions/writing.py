@@ -130,8 +130,7 @@ def detect_side(reader: RowReader) -> Side:
         return "references"
     if first_row is None or reader.format != "pycocoevalcap":
         return "candidates"
-    image_counts = Counter(row.image_id for row in (first_row, *rows))
-    return "references" if max(image_counts.values()) > 1 else "candidates"
+    return "references" if max(Counter(row.image_id for row in (first_row, *rows)).values()) > 1 else "candidates"
 
 
 def _write(
@@ -159,6 +158,7 @@ def _write(
     held_fields: set[str] = set()
     with ExitStack() as files:
         if to in ROWS:
+            counts["references"] += not counts["candidate"]  # empty lists, without which nothing would be left
             _write_rows(rows, [name for name in FIELDS if counts[name]], to, files.enter_context(atomic_writer(path)))
             held_fields.update(FIELDS, ["events"] if to.startswith("json") else [])
             summary.files[str(path)] = ("rows", len(rows))
