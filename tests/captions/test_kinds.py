@@ -328,6 +328,11 @@ def test_lists_as_text_and_references_of_annotators() -> None:
             assert capmeter.load(source, {"1": ["a"]})["1"].candidate == caption
     flags = [{"image_id": 1, "caption": text, "is_rejected": flag} for text, flag in (("a", "False"), ("b", "True"))]
     assert capmeter.load_references([*flags, {"image_id": 2, "caption": "[]"}]) == {"1": ("a",), "2": ("[]",)}
+    texts = ("['a dog', 'a cat']", "a cat", '["caf\u00e9", "b"]')
+    annotations = [{"id": k, "image_id": k, "caption": text} for k, text in enumerate(texts)]
+    for coco in ({"images": [{"id": k} for k in range(3)], "annotations": annotations}, annotations):
+        assert capmeter.load_references(coco) == {str(k): (text,) for k, text in enumerate(texts)}
+    assert capmeter.load_references(annotations[:1]) == {"0": ("a dog", "a cat")}, "all captions are lists"
     rows = [{"image_id": "1", "annotator_id": k, "caption": text} for k, text in enumerate(("a red kite", "a hill"))]
     captions = capmeter.load([{**row, "caption": "x"} for row in rows], rows)
     assert [each.references for each in captions] == [("a red kite",), ("a hill",)]

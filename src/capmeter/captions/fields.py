@@ -55,6 +55,7 @@ from capmeter.captions.rows import (
     optional_text,
     picture_path,
     reference_field,
+    reference_list,
     system_rows,
 )
 from capmeter.core.errors import InputError
@@ -72,7 +73,7 @@ class FieldMap:
     mapping: the user's paths and their fields, which come before all others.
     name: the file, for messages.
     numbered: whether rows with a candidate and references, but without an image, are numbered.
-    ids_are_other: `id` is not the caption's: in lists of COCO's results it is a running number.
+    ids_are_other: `id` is not the caption's: in lists of COCO's results it is a running number. Each has one caption.
     ignored: the unknown names met so far.
     used: the paths of `mapping` met so far.
     notes: what was assumed about the records, for the notes of the captions.
@@ -578,7 +579,8 @@ class FieldMap:
         name = candidates[0] if len(candidates) == 1 else ""
         if name and (name.casefold() in NAMES["either_side"] or name in self.mapping):
             value, field_name = record[name], own_name(record, name, "the caption")
-            row.references = (value,) if value == "[]" else reference_field(value, row.location, field_name)
+            is_one = value == "[]" or (isinstance(value, str) and self.ids_are_other)
+            row.references = (reference_list if is_one else reference_field)(value, row.location, field_name)
             row.one_of_many = True
             return row
         if candidates:
