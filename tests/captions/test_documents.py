@@ -45,6 +45,23 @@ def test_inner_ids_are_those_of_the_images(document: Any) -> None:
     assert candidates(document) == EXPECTED
 
 
+IMAGES = {f"{place}.jpg": f"a quiet {place}" for place in ("harbour", "market", "forest")}
+CALLED = ("version", "model", "id", "images", "info", "candidate", "references", "caption", "captions", "sentences")
+
+
+@pytest.mark.parametrize(
+    "name", [*CALLED, "output", "response", "text", "test", "columns", "timestamps", "annotations"]
+)
+def test_an_image_that_is_called_like_a_field_or_a_setting_is_one(name: str) -> None:
+    texts, keep = {**IMAGES, name: "a red kite over a hill"}, {"on_missing": "keep"}
+    assert candidates(texts, **keep) == texts
+    lists = {image_id: (text, "a hill") for image_id, text in texts.items()}
+    assert capmeter.load_references({image_id: list(each) for image_id, each in lists.items()}) == lists
+    if name in ("version", "model"):
+        for settings in ({name: "ours 1.0 of May"}, {"prompt": texts[name]}):
+            assert candidates(IMAGES | settings, **keep) == IMAGES
+
+
 def test_chosen_columns_are_read_inside_a_key() -> None:
     rows = [{"video": row["image_id"], "text": row["caption"]} for row in ROWS]
     assert candidates({"predictions": rows}, columns={"video": "image_id", "text": "candidate"}) == EXPECTED

@@ -323,16 +323,10 @@ class CaptionSet:
         return self._rows[id]
 
     def _caption(self, row_index: int) -> Caption:
-        return Caption(
-            id=self.ids[row_index],
-            image_id=self.image_ids[row_index],
-            candidate=self.pool[int(self.candidates[row_index])],
-            references=tuple(self.pool[int(sentence_index)] for sentence_index in self.references[row_index]),
-            image=self.images[row_index],
-            system=self.systems[row_index],
-            human=self.humans[row_index],
-            events=self.events[row_index],
-        )
+        candidate = self.pool[int(self.candidates[row_index])]
+        references = tuple(self.pool[int(sentence_index)] for sentence_index in self.references[row_index])
+        others: Any = (each[row_index] for each in (self.images, self.systems, self.humans, self.events))
+        return Caption(self.ids[row_index], self.image_ids[row_index], candidate, references, *others)
 
     @cached_property
     def reference_set_indices(self) -> npt.NDArray[np.int32]:

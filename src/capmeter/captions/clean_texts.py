@@ -96,9 +96,8 @@ _IMAGE = re.compile(r"!\[[^\]\n]{0,500}\]\([^)\n]{0,2000}\)")
 _LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,500}>|<!--.{0,2000}?-->", re.DOTALL)
 _LINE_START = re.compile(r"^\s*(?:>\s*|[-*+•‣◦·]\s+|\(?\d{1,3}[.)]\s+)*(?:#{1,6}\s+)?")
-_INLINE_ITEM = re.compile(
-    r"(?<=[.:!?*])\s+(?=(?:\d{1,2}\.\s+[*A-Z]|-\s+[*A-Za-z]))"
-)  # "… building.  2. The man", on one line
+# "… building.  2. The man", on one line
+_INLINE_ITEM = re.compile(r"(?<=[.:!?*])\s+(?=(?:\d{1,2}\.\s+[*A-Z]|-\s+[*A-Za-z]))")
 _RULE = re.compile(r"[\s|:=*_-]*")  # a line of a table or a rule, without words
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~|`+")
 

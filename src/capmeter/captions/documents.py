@@ -32,6 +32,8 @@ from capmeter.captions.layouts import (
     TIMES,
     NamedRecord,
     find_layout,
+    fold_name,
+    is_known,
     path_root,
     suggest_names,
 )
@@ -62,7 +64,6 @@ _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
-_HELD = {"candidates": "candidate", "references": "references"}
 _TEXT_KEYS = {"captions", "chapters", "events", "segments", "timestamps", *OTHER_NAMES}
 _COLUMN_NAMES = {*IMAGE_NAMES, *FIELD_OF, *_TEXT_KEYS}.union(*(layout.marks for layout in LAYOUTS))
 
@@ -96,8 +97,7 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
         form = format, partial(_read_videos, document, name)
     else:
         form = _find_captions(document, name, fields) or _refuse_or_keyed(document, name, fields)
-    kinds = ({"json", "coco"}, {"json", "events"}, {"coco", "events"})  # a list of rows may hold events
-    if form is None or (format not in (None, form[0]) and {format, form[0]} not in kinds):
+    if form is None or (format not in (None, form[0]) and not {format, form[0]} <= {"json", "coco", "events"}):
         raise InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
     return (format or form[0]), form[1]
 
@@ -130,7 +130,7 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
     if len(set(held.values())) == len(held) == 2:
         document = {held.get(name, name): column for name, column in document.items()}
     columns, rows = list(document.values()), list[dict[Any, Any]]()
-    if document.keys().isdisjoint(_COLUMN_NAMES) or not columns[0]:
+    if document.keys().isdisjoint(_COLUMN_NAMES) or not columns[0] or _are_images(document, mapping):
         return []
     if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
         rows = [{name: column[place] for name, column in document.items()} for place in columns[0]]
@@ -176,7 +176,8 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
         return _rows_form({name: document}, name, fields, format="json")
     if rows := _rows_of_both(document, fields):
         fields.learn(spread(rows))
-        return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
+        held = {"candidates": "candidate", "references": "references"}
+        return "json", lambda side: fields.read(_places([row for row in rows if held[side] in row], name), side)
     annotations = document.get("annotations")
     if isinstance(annotations, list) and all(isinstance(each, list) and len(each) == 1 for each in annotations):  # VIST
         document = {**document, "annotations": (annotations := [each for (each,) in annotations])}
@@ -193,6 +194,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
         fields.ignore(document, holders)
         return _find_in_list(holder, f"{name}, {holders[0]}", fields)
     keyed = {key: value for key, value in document.items() if key not in _SETTINGS or isinstance(value, Mapping | list)}
+    keyed = dict(document) if _are_images(document, fields.mapping) else keyed
     if keyed and _holds_keyed(keyed, fields):
         fields.ignore(document, keyed)
         return _keyed_form(keyed, name, fields)
@@ -223,6 +225,19 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
         return "events", partial(_read_videos, results, name)
     return None
+
+
+def _are_images(document: Mapping[Any, Any], mapping: Mapping[str, str]) -> bool:
+    """Whether keys are images, one of which is called like a field, or, with the text of a caption, like a setting."""
+    names = document.keys() & {*_COLUMN_NAMES, *_SETTINGS}
+    texts = [text for value in document.values() for text in (value if isinstance(value, list) else [value])]
+    are_texts = len(set(map(type, document.values()))) == 1 and all(isinstance(text, str) for text in texts)
+    if len(names) != 1 or len(document) < 4 or not are_texts or any(path_root(path) in document for path in mapping):
+        return False
+    setting = str(document[(name := names.pop())])
+    is_caption = name != "prompt" and len(setting.split()) > 3 and not any(map(str.isdigit, setting))
+    others = map(fold_name, map(str, document.keys() - {name}))
+    return (is_caption or name not in _SETTINGS) and not any(map(is_known, others))
 
 
 def _are_classes(document: Mapping[Any, Any], keys: list[str]) -> bool:
@@ -284,9 +299,8 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap, *, is_line: bool = Fal
     """
     layout = find_layout([document])
     has_short = is_line or any(isinstance(document.get(name), str) for name in SHORT_NAMES)
-    firsts = (value[0] if isinstance(value, list) and value else value for value in document.values())
-    has_objects = any(isinstance(first, Mapping) for first in firsts)
-    return not _rows_of_columns(document, fields.mapping) and (
+    has_objects = any(isinstance(v[0] if isinstance(v, list) and v else v, Mapping) for v in document.values())
+    return not (_are_images(document, fields.mapping) or _rows_of_columns(document, fields.mapping)) and (
         any(path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
@@ -336,14 +350,13 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
     rivals = [key for key in others if _rows_of(document[key], fields)]
     if len(row_keys) == 1 and not rivals:
         (key,) = row_keys
-        table = next(
-            (other for other in NAMES["images"] if other != key and isinstance(document.get(other), list)), None
-        )
-        fields.ignore(document, [key, table])
-        status = document.get("status")
-        if key == "samples" and "eval" in document and status not in (None, "success"):
+        tables = [each for each in NAMES["images"] if each != key and isinstance(document.get(each), list)]
+        fields.ignore(document, [key, *tables[:1]])
+        if key == "samples" and "eval" in document and (status := document.get("status")) not in (None, "success"):
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
-        return _rows_form(document[key], name, fields, key=key, table=(table, document[table]) if table else None)
+        return _rows_form(
+            document[key], name, fields, key=key, table=(tables[0], document[tables[0]]) if tables else None
+        )
     rows = {place: row for place, _, row in placed}
     probe = _probe(spread(rows.values()), fields)
     ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
@@ -395,8 +408,8 @@ def _read_rows(
     images: dict[str, CaptionRow] = {}
     if side == "references" and table is not None:
         place = f"{name.partition(', ')[0]}, {table[0]}"
-        id_name = _id_name(table[1], set(map(fields.image_of, spread(items))), fields.image_name)
-        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations, id_name)}
+        held = set(map(fields.image_of, spread(items)))
+        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations, held, fields.image_name)}
     if are_annotations:
         yield from _group_annotations(items, name, fields, images)
         return
@@ -429,17 +442,15 @@ def _group_annotations(
         yield row
 
 
-def _id_name(entries: list[Any], images: set[str | None], image_name: str | None) -> str | None:
-    """The name that most of these images have in a list of images or videos; None if it has no such name."""
-    names = dict.fromkeys((image_name, "id", "image_id", "video_id", "audio_id", "album_id"))
-    objects = [entry for entry in entries if isinstance(entry, Mapping)]
-    held = [name for name in names if any(name in entry for entry in spread(objects))]
-    return max(held, key=lambda name: sum(str(entry.get(name)) in images for entry in objects), default=None)
-
-
-def _read_table(entries: list[Any], name: str, is_strict: bool, id_name: str | None) -> Iterator[CaptionRow]:
-    """A row without references for each image or video of a list: its file, its other names and its split."""
+def _read_table(
+    entries: list[Any], name: str, is_strict: bool, images: set[str | None], image_name: str | None
+) -> Iterator[CaptionRow]:
+    """A row without references for each image or video of a list, by the id that most images have there."""
     file_names: dict[str, str] = {}
+    objects = [entry for entry in entries if isinstance(entry, Mapping)]
+    id_names = dict.fromkeys((image_name, "id", "image_id", "video_id", "audio_id", "album_id"))
+    held = [each for each in id_names if any(each in entry for entry in spread(objects))]
+    id_name = max(held, key=lambda each: sum(str(entry.get(each)) in images for entry in objects), default=None)
     for k, entry in enumerate(entries):
         location = f"{name}[{k}]"
         if id_name is None or not isinstance(entry, Mapping) or id_name not in entry:

@@ -32,10 +32,6 @@ OnMissing = Literal["error", "skip", "keep"]
 OnAbsent = Literal["skip", "empty"]
 
 
-def _reference_files(file_paths: Sequence[str]) -> str | list[Path]:
-    return file_paths[0] if len(file_paths) == 1 else [Path(file_path) for file_path in file_paths]
-
-
 def _is_file(value: Any) -> bool:
     """Whether this names a file, rather than being a caption or a list of captions."""
     if isinstance(value, str):
@@ -76,7 +72,7 @@ class LoadOptions:
         "--references",
         "-r",
         value_type=list[str] | None,
-        convert=_reference_files,
+        convert=lambda paths: paths[0] if len(paths) == 1 else list(map(Path, paths)),
     )
     format: str | None = option(
         None,

@@ -45,9 +45,8 @@ class StoredPool(SentencePool):
         if not hasattr(analysis, "TABLE"):
             return analysis.compute(self)
         table_name = f"{analysis.identity}/{self._digest}"
-        with suppress(
-            OSError, LookupError, ValueError, TypeError, AttributeError
-        ):  # a damaged file may have other arrays
+        # a damaged file may have other arrays
+        with suppress(OSError, LookupError, ValueError, TypeError, AttributeError):
             if (stored := self._cache.get_table(table_name)) is not None:
                 arrays, facts = stored
                 texts = {name: tuple(value) for name, value in facts["texts"].items()}

@@ -118,8 +118,7 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
         f"images of which all references are left out ({', '.join(sorted(set(omitted.values())))})",
         [image_id for image_id in bare_ids if image_id in omitted],
     )
-    blank_ids = [image_id for image_id, texts in references.items() if any(map(has_no_words, texts))]
-    findings.warn("images with an empty reference", blank_ids)
+    findings.warn("images with an empty reference", [id for id in references if any(map(has_no_words, references[id]))])
     image_ids = [image_id for image_id, texts in references.items() for _ in texts]
     _check_texts(image_ids, [text for texts in references.values() for text in texts], "references", findings)
 
@@ -145,8 +144,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
                 f"candidates without references: {len(ids_without):,} of {len(captions):,} ({list_names(ids_without)})"
             )
     findings.warn("images with references but no candidate", notes["references_without_candidate"])
-    ambiguous_ids = notes["ambiguous_names"]
-    findings.warn("images whose names match ambiguously", ambiguous_ids, ": use the same ids in both files")
+    findings.warn("images whose names match ambiguously", notes["ambiguous_names"], ": use the same ids in both files")
     if notes["matched_by"]:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(text_counts)
