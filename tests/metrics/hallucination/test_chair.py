@@ -248,6 +248,9 @@ BAD_WORDS = {
     '{"7": ["a dog runs on grass", "the dog runs"]}': "not a list of object words",
     '{"nodes": [["dog", []]], "double_words": {"hot dog": 3}}': "not a list of object words",
     "\n": "there are no words in it",
+    **dict.fromkeys(
+        ("image_id,caption\n1,a dog\n", "person,man\ndog,puppy\n", "person\tman\n"), "a comma and a blank between"
+    ),
 }
 
 
@@ -269,6 +272,9 @@ def test_blanks_and_repetitions_are_warned_of(tmp_path: Path) -> None:
     assert any("puppy is repeated" in each for each in messages)
     assert any("hot dog bun has more than two parts and is never found" in each for each in messages)
     assert words.nodes["puppy"] == "dog" and words.double_words["hot dog"] == "hot dog"
+    path.write_text("This is a page.\n\nIt says, briefly, what words are.\n")
+    with pytest.warns(CapmeterWarning, match="name none of COCO's 80 objects"):
+        load_object_words(str(path))
 
 
 def test_command(tmp_path: Path, objects: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,9 +124,8 @@ class ObjectWords:
 
     def with_names(self, names: Iterable[str]) -> ObjectWords:
         """This list with further objects, each of which is named by its own name alone; the list itself without any."""
-        distinct_names = dict.fromkeys(names)
-        unknown_names = [name for name in distinct_names if name not in self.nodes]
-        unknown_names = [name for name in unknown_names if name.strip().lower() not in self.nodes]
+        known_names = self.nodes.keys()
+        unknown_names = [name for name in dict.fromkeys(names) if known_names.isdisjoint((name, name.strip().lower()))]
         if not unknown_names:
             return self
         warnings.warn(
@@ -148,8 +148,7 @@ def load_object_words(source: str) -> ObjectWords:
     """
     if source == BUNDLED:
         return _bundled()
-    expected_source = "expected `bundled`, or a file of object words (synonyms.txt)"
-    return _read(source, file_stamp("synonyms", source, expected_source))
+    return _read(source, file_stamp("synonyms", source, "expected `bundled`, or a file of object words (synonyms.txt)"))
 
 
 @lru_cache(maxsize=1)
@@ -179,9 +178,10 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
             if not isinstance(words, list):
                 raise InputError(f"{list_name}: node {node!a} has {words!a:.60}; expected a list of its words")
             for word in dict.fromkeys((node, *words)):
-                if not isinstance(word, str) or not word.strip():
+                if not isinstance(word, str) or not word.strip() or re.search(r"[,;:|\t]", word):
                     raise InputError(
-                        f"{list_name}: node {node!a} has the word {word!a}; expected a word that is not blank"
+                        f"{list_name}: node {node!a} has the word {word!a}; expected a word that is not blank, and a "
+                        "comma and a blank between words: `person, man, woman`"
                     )
                 if nodes.setdefault(word, node) != node:
                     raise InputError(
@@ -192,8 +192,7 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
             doubles = {word.strip(): word.strip() for word in nodes if len(word.split()) == 2}
             double_words = doubles | _QUALIFIED | _RENAMED | {word: word for word in _NOT_OBJECTS}
         checked_doubles = {str(double): "" + single for double, single in double_words.items()}
-        joined_words = set(checked_doubles.values())
-        long_words = [word for word in nodes if len(word.split()) > 2 and word not in joined_words]
+        long_words = [word for word in nodes if len(word.split()) > 2 and word not in checked_doubles.values()]
         if 2 * len(long_words) > len(nodes):  # such as captions
             raise ValueError
     except (TypeError, ValueError, AttributeError, LookupError):
@@ -203,14 +202,15 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
         ) from None
     if not nodes:
         raise InputError(f"{list_name}: there are no words in it; expected lines such as `person, man, woman`")
-    _warn(list_name, "begins or ends with a blank and is never found", [word for word in nodes if word != word.strip()])
-    _warn(list_name, "is repeated", repeated_words)
-    _warn(list_name, "has more than two parts and is never found", long_words)
+    blank_ends = [word for word in nodes if word != word.strip()]
+    _warn(list_name, "begins or ends with a blank and is never found, as in CHAIR's program", blank_ends)
+    _warn(list_name, "is repeated, as in CHAIR's program", repeated_words)
+    _warn(list_name, "has more than two parts and is never found, as in CHAIR's program", long_words)
+    is_other = list_name != BUNDLED and nodes.keys().isdisjoint(_bundled().nodes)
+    _warn(list_name, "name none of COCO's 80 objects: is it a list of object words?", list(nodes) if is_other else [])
     return ObjectWords(list_name, nodes, checked_doubles)
 
 
 def _warn(list_name: str, fault: str, words: Sequence[str]) -> None:
     if words:
-        warnings.warn(
-            f"{list_name}: {list_names(words, 3)} {fault}, as in CHAIR's program", CapmeterWarning, stacklevel=4
-        )
+        warnings.warn(f"{list_name}: {list_names(words, 3)} {fault}", CapmeterWarning, stacklevel=4)
