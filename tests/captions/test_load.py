@@ -8,7 +8,9 @@ import csv
 import gzip
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from pyarrow import Table, parquet
 
+import capmeter.meta
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load, load_systems
 from capmeter.captions.load_options import LoadKeywords, LoadOptions, ReferenceKeywords
@@ -311,6 +314,21 @@ def test_settings_and_workers_of_other_types_get_a_sentence() -> None:
     for others in ({"settings": "cpu"}, {"settings": {"device": "cpu"}}, {"workers": "2"}, {"workers": 2.5}):
         with pytest.raises(InputError, match="expected"):
             score(candidates=["a dog"], references=[["a dog"]], metrics="bleu-1", **others)
+
+
+@pytest.mark.parametrize("wrong", [None, 7, ["a.json"], object(), {"a": 1}])
+def test_paths_and_results_of_other_types_get_a_sentence(tmp_path: Path, wrong: Any) -> None:
+    results, path = score(candidates=["a dog"], references=[["a dog"]], metrics="bleu-1"), tmp_path / "x"
+    calls: list[Callable[[], object]] = [lambda: results.save(wrong), lambda: capmeter.read_all(wrong)]
+    for systems, file in ((results, path), (wrong, path), ({"a": results}, wrong)):
+        calls += [partial(capmeter.save_all, systems, file), partial(capmeter.write_page, systems, file)]
+    calls += [lambda: capmeter.write_page({"a": results}, path, images_root=wrong)]
+    calls += [lambda: capmeter.convert({"1": "a dog"}, wrong, to="csv")]
+    calls += [partial(capmeter.meta.run, "bleu-1", benchmark=name, data=wrong) for name in ("flickr8k-expert", wrong)]
+    for call in calls:
+        with pytest.raises(InputError, match=r"expected|unknown benchmark"):
+            call()
+    assert not path.exists()
 
 
 def test_images_without_references_and_splits() -> None:

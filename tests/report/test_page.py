@@ -275,7 +275,7 @@ def test_results_without_captions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"contain no captions.*score them again"):
         write_page({"a": Results.from_dict(saved)}, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
-    with pytest.raises(InputError, match="no results to show"):
+    with pytest.raises(InputError, match=r"expected results by system.* an empty object"):
         write_page({}, tmp_path / "page.html")
     for wrong in ({"explained": -1}, {"explained": 0.5}, {"megabytes": float("nan")}, {"megabytes": 0}):
         with pytest.raises(InputError, match="expected a number of explained captions, 0 or more, and of megabytes"):

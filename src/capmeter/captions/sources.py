@@ -90,8 +90,8 @@ class CaptionSource:
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        path_text = os.fsdecode(path)
-        if not path_text:
+        path_text = str(home_path(path))
+        if not os.fspath(path):
             raise InputError("a file's name is empty; name a file of captions")
         is_pipe = path_text in ("-", "/dev/stdin")
         named_path = _copy_pipe(path_text) if is_pipe else Path(path_text)
@@ -167,8 +167,7 @@ class CaptionSource:
                 return file_start, b""
             line = file_start if file_start.endswith(b"\n") else file_start + _line_ends(file)
             later_lines = filter(None, (line.strip() for line in iter(lambda: _line_ends(file), b"")))
-            first_line = line.removeprefix(BOM).strip() or next(later_lines, b"")
-            return first_line, next(later_lines, b"")
+            return line.removeprefix(BOM).strip() or next(later_lines, b""), next(later_lines, b"")
 
     def read_text(self) -> str:
         """The content as text, without a byte order mark."""

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import CaptionSet, Events
@@ -19,6 +18,7 @@ from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import atomic_writer, write_parts
+from capmeter.core.settings import home_path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,6 +142,7 @@ def _write(
 ) -> ConversionSummary:
     if to not in TARGETS:
         raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
+    path, references_path = home_path(path), None if references_path is None else home_path(references_path)
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(name for name in (*FIELDS, "events", "annotator") if getattr(row, name) not in (None, ()))
@@ -171,7 +172,7 @@ def _write(
         else:
             raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
         if references_path is not None:
-            if summary.files and Path(references_path) == Path(path):
+            if summary.files and references_path == path:
                 raise InputError(f"candidates and references cannot both be written to {path}")
             images = list(collect_references(rows, "the source").rows.values())
             files.enter_context(atomic_writer(references_path)).write(_lines(_references_document(images, to)))

@@ -226,8 +226,7 @@ def find_checkpoint(name: str) -> Path | None:
     if not name.strip():
         return None
     named_folders = [folder / name for folder in _weight_folders()] if Path(name).name == name else []
-    possible_folders = (*named_folders, home_path(name))
-    return next((folder for folder in possible_folders if (folder / CHECKPOINT).is_file()), None)
+    return next((folder for folder in (*named_folders, home_path(name)) if (folder / CHECKPOINT).is_file()), None)
 
 
 CheckpointStamp = tuple[Path, int]

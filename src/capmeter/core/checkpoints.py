@@ -48,8 +48,7 @@ class TrainingData:
         Args:
             hashes: of the other texts (`hash_texts`).
         """
-        is_complete = len(self.texts) < SKETCH
-        comparable = [each for each in hashes if is_complete or each <= self.texts[-1]]
+        comparable = [each for each in hashes if len(self.texts) < SKETCH or each <= self.texts[-1]]
         found = set(self.texts).intersection(comparable)
         return len(found) / len(comparable) if found and len(found) >= min(3, len(hashes)) else 0.0
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
@@ -199,7 +199,7 @@ def read_parameters(
     inside: str,
     label: str,
     *,
-    implied: Iterable[str] = (),
+    implied: Collection[str] = (),
     member: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
     """Read the parameter values in a name's brackets.
@@ -214,8 +214,7 @@ def read_parameters(
     Raises:
         InputError: an unknown or duplicate parameter, or a value of another type.
     """
-    omitted = set(implied)
-    declared = {key: parameter for key, parameter in parameters_of(kind).items() if key not in omitted}
+    declared = {key: parameter for key, parameter in parameters_of(kind).items() if key not in implied}
     parameter_values: dict[str, Any] = {}
     member_texts: list[str] = []
     for part in split_text(inside, ","):

@@ -40,6 +40,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.core.options import option
 
 if TYPE_CHECKING:
@@ -322,8 +323,14 @@ _REFERENCE_BYTES = GIGABYTE // 2
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:
-    """The path, with the user's home for `~`; an unknown `~nobody` stays as it is, where `Path.expanduser` raises."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111
+    """The path, with the user's home for `~`; an unknown `~nobody` stays as it is, where `Path.expanduser` raises.
+
+    Raises:
+        InputError: it is neither a text nor a path.
+    """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise InputError(f"expected the path of a file or folder, but got {describe(path)}")
+    return Path(os.path.expanduser(os.fsdecode(path)))  # noqa: PTH111
 
 
 def cache_folder(*inner: str) -> Path:

@@ -66,8 +66,7 @@ class DerivedMetric(Metric):
 
         The evidence of a member that cannot explain its scores is its score and parts.
         """
-        rows = self.measure(part, context).values
-        scores = self.from_sums(rows, np.ones(len(part)))
+        scores = self.from_sums(self.measure(part, context).values, np.ones(len(part)))
         by_member: dict[str, list[Evidence]] = {}
         for member in self.required_metrics():
             if member.can_explain:

@@ -29,9 +29,10 @@ from capmeter.captions.rows import MAX_NUMBER
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import CapmeterError, InputError, MetricError, MissingBackend
 from capmeter.core.json_text import decode_json, read_bundled_json
-from capmeter.core.messages import describe_failure, format_count
+from capmeter.core.messages import describe, describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
+from capmeter.core.settings import home_path
 from capmeter.evaluation.base import ABSENT, Answers, Floats, Metric
 from capmeter.evaluation.registry import check_scores, parse
 from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
@@ -56,8 +57,7 @@ class Items(Mapping[str, float]):
     def __getitem__(self, id: str | int) -> float:
         caption_id = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
         if caption_id not in self.ids.positions:
-            examples = ", ".join(map(repr, self.ids.names[:3]))
-            raise KeyError(f"no caption has the id {id!r}; ids are such as {examples}")
+            raise KeyError(f"no caption has the id {id!r}; ids are such as {', '.join(map(repr, self.ids.names[:3]))}")
         return float(self.array[self.ids.positions[str(caption_id)]])
 
     def __iter__(self) -> Iterator[str]:
@@ -297,7 +297,7 @@ class Results(Mapping[str, Scores]):
 
     def save(self, path: str | Path) -> None:
         """Writes a results file, whole or not at all; the system is named after the file."""
-        save_all({Path(path).name.split(".")[0]: self}, path)
+        save_all({home_path(path).name.split(".")[0]: self}, path)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], where: str = "results") -> Results:
@@ -352,7 +352,15 @@ def resample_sums(
 
 def to_dict(systems: Mapping[str, Results]) -> dict[str, Any]:
     """The results of several systems as JSON values."""
+    check_results(systems)
     return enclose_systems({system_name: _system_to_dict(results) for system_name, results in systems.items()})
+
+
+def check_results(systems: Any) -> None:
+    """An `InputError` unless these are the results of at least one system, by its name."""
+    is_one = isinstance(systems, Mapping) and len(systems) > 0
+    if not is_one or not all(isinstance(results, Results) for results in systems.values()):
+        raise InputError(f'expected results by system, {{"ours": capmeter.score(…)}}, but got {describe(systems)}')
 
 
 def from_dict(saved: Any, where: str = "results") -> dict[str, Results]:
@@ -372,7 +380,7 @@ def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    with atomic_writer(path) as file:
+    with atomic_writer(home_path(path)) as file:
         file.write(json.dumps(to_dict(systems), ensure_ascii=True).encode())
 
 

@@ -176,17 +176,11 @@ class Evaluation:
         """Everything that affects the score in one line: name, parameters, facts, changed texts, plug-ins, version."""
         facts = {fact_name: text.strip('"') for fact_name, text in metric.parameter_texts().items()}
         facts |= metric.signature_facts(self.context(metric)) | dict(adjustments or {})
-        if package_names := list(
-            filter(None, dict.fromkeys(METRICS.package_of(each) for each in with_required([metric])))
-        ):
-            facts["plugin"] = "+".join(package_names)
-        return "|".join(
-            [
-                metric.name,
-                *(f"{fact_name}:{fact_value}" for fact_name, fact_value in facts.items()),
-                f"capmeter:{__version__}",
-            ]
-        )
+        packages = dict.fromkeys(METRICS.package_of(each) for each in with_required([metric]))
+        if plugins := "+".join(filter(None, packages)):
+            facts["plugin"] = plugins
+        fact_texts = (f"{fact_name}:{fact_value}" for fact_name, fact_value in facts.items())
+        return "|".join([metric.name, *fact_texts, f"capmeter:{__version__}"])
 
     def run(self, source: Source, workers: int | WorkerPool = 1, *, is_whole: bool = True) -> Results:
         """Scores a source; no state may be pending.
@@ -278,9 +272,7 @@ class Evaluation:
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
-        pieces: Iterable[Any] = (
-            [source] if isinstance(source, CaptionSet) or not isinstance(source, Iterable) else source
-        )
+        pieces: Any = [source] if isinstance(source, CaptionSet) or not isinstance(source, Iterable) else source
         if iter(pieces) is pieces:
             raise InputError("captions are an iterator, which can be read only once; give a list")
         part_size = min(metric.PART_SIZE for metric in self.ordered_metrics)

@@ -36,6 +36,7 @@ from typing import Any
 
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.core.named import split_name
+from capmeter.core.settings import home_path
 from capmeter.judgments.builders import BUILDERS, JudgmentFields
 from capmeter.judgments.layouts import CONVERTERS, FILES, FileLayout, JudgmentRow, read_records, rename_columns
 from capmeter.judgments.prepared import PreparedJudgments
@@ -184,7 +185,7 @@ class Benchmark:
         parsed_protocol = self.protocol(protocol)
         if sample:
             parsed_protocol = change_protocol(parsed_protocol, "expect=none")
-        rows = self.read(Path(path), columns)
+        rows = self.read(home_path(path), columns)
         # the protocol checks the number of judgments; a wrong file is recognised earlier, by its rows
         if parsed_protocol.expect is not None and self.rows is not None and len(rows) != self.rows:
             raise ProtocolError(
@@ -284,10 +285,10 @@ def find_benchmark(name: str) -> Benchmark:
         if _plain(benchmark_name) == _plain(name):
             return benchmark
     begin_alike = [known for known in all_benchmarks() if _plain(known).startswith(_plain(name))]
-    suggestions = begin_alike or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
+    suggestions = begin_alike or difflib.get_close_matches(str(name).lower(), all_benchmarks(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are: {', '.join(all_benchmarks())}"
     raise InputError(f"unknown benchmark {name!r}; {hint}")
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name.lower())
+    return re.sub(r"[\W_]+", "", str(name).lower())

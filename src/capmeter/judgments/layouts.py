@@ -137,8 +137,7 @@ class JudgmentRow:
             return InputError(
                 f"{self.place}: there is no {name!r}; expected {expected} (fields: {', '.join(self.fields)})"
             )
-        found_value = repr(self.fields[key])
-        return InputError(f"{self.place}: {name!r} is {found_value[:60]}; expected {expected}")
+        return InputError(f"{self.place}: {name!r} is {self.fields[key]!r:.60}; expected {expected}")
 
 
 def read_records(path: Path) -> list[JudgmentRow]:

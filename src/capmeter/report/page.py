@@ -25,7 +25,8 @@ from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.messages import describe, format_count
 from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task
-from capmeter.evaluation.results import Results
+from capmeter.core.settings import home_path
+from capmeter.evaluation.results import Results, check_results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.page_data import (
     MAX_CHARACTERS,
@@ -181,8 +182,8 @@ def write_page(
     if not (sizes_are_numbers and explained >= 0 and 0 < megabytes < math.inf):
         sizes = f"{describe(explained)} and {describe(megabytes)}"
         raise InputError(f"expected a number of explained captions, 0 or more, and of megabytes, but got {sizes}")
-    if not systems:
-        raise InputError("no results to show; give at least one")
+    check_results(systems)
+    page_path, folder = home_path(path), home_path(images_root)
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
     data = page_data(systems, rankings)
     fixed_texts = [*_scripts(), _read_template("page.css")]  # of every page; the table and text have an allowance
@@ -190,16 +191,15 @@ def write_page(
     free_bytes = int(megabytes * MEGABYTE) - fixed_bytes - len(pack_json(data.values))
     evidence_room = free_bytes // 2 if images == "embed" else free_bytes
     evidence, explained_rows, notes = _fit_evidence(systems, data, explained, evidence_room)
-    image_links, image_note, folder = dict[str, str](), "", Path(images_root)
+    image_links, image_note = dict[str, str](), ""
     if images == "link":
-        image_links, image_note = _link_images(data.image_files, Path(path), folder)
+        image_links, image_note = _link_images(data.image_files, page_path, folder)
     elif images == "embed":  # those of explained captions first
         image_of = [image for results in systems.values() for image in results.ids.images]
         image_order = [*(image_of[row] for row in explained_rows), *image_of]
         room = int((free_bytes - len(pack_json(evidence.to_dict()))) * 0.95)
         image_links, image_note = _embed_images(data.image_files, image_order, folder, room)
-    image_sources = [image_links.get(image) for image in data.images]
-    data.values.update(evidence=evidence.to_dict(), imageSources=image_sources)
+    data.values.update(evidence=evidence.to_dict(), imageSources=[image_links.get(image) for image in data.images])
     caption_count = sum(len(results.ids.names) for results in systems.values())
     context = {
         "title": title,
@@ -210,8 +210,8 @@ def write_page(
         **score_rows(systems, rankings),
     }
     content = _render(context, pack_json(data.values))
-    write_atomic(path, content)
-    return WrittenPage(Path(path), len(content), caption_count, len(explained_rows))
+    write_atomic(page_path, content)
+    return WrittenPage(page_path, len(content), caption_count, len(explained_rows))
 
 
 def _fit_evidence(
