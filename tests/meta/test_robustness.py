@@ -228,9 +228,9 @@ def test_wrong_strengths_are_refused(strengths: Any, message: str) -> None:
         robustness(REFERENCES, ["bleu-1"], ["wp"], strengths=strengths)
 
 
-@pytest.mark.parametrize("name", ["seed", "resamples", "images", "level"])
-def test_what_is_not_a_whole_number_is_refused(name: str) -> None:
-    for value in ("3", 2.5, [1], None if name != "images" else -1):
+@pytest.mark.parametrize("name", ["seed", "resamples", "images", "level", "image_files"])
+def test_a_parameter_of_another_type_is_refused(name: str) -> None:
+    for value in ("3", 2.5, [1], None if name in ("seed", "resamples", "level") else -1):
         with pytest.raises(InputError, match="expected"):
             robustness(REFERENCES, ["bleu-1"], ["wp"], **{"resamples": 9, name: value})
 

@@ -67,8 +67,7 @@ class _Battles:
 
     def rate(self, outcomes: Callable[[Array], Array], table: AgreementTable) -> Floats:
         """The ratings by all battles, then by each resample: float64[1 + resamples, systems]."""
-        all_battles = np.ones(len(self.first), np.int64)
-        rating_rows = [bradley_terry(self._wins(outcomes, all_battles))]
+        rating_rows = [bradley_terry(self._wins(outcomes, np.ones(len(self.first), np.int64)))]
         with task("rating systems", total=table.resamples) as advance:
             for block in resample_blocks(len(self.clusters), table.resamples, table.seed):
                 for counts in block:

@@ -328,8 +328,7 @@ class SystemComparison(Mapping[str, MetricComparison]):
             if name not in self.captions:
                 raise InputError(f"unknown system {name!r}; the compared systems are {', '.join(self.systems)}")
         first_scores, second_scores = (self.results[name][metric].items.array for name in (first_system, second_system))
-        is_tied = sign_with_tolerance(first_scores, second_scores) == 0
-        score_gaps = np.where(is_tied, 0.0, first_scores - second_scores)
+        score_gaps = np.where(sign_with_tolerance(first_scores, second_scores) == 0, 0.0, first_scores - second_scores)
         if self.results[first_system][metric].lower_is_better:
             score_gaps = -score_gaps
         row_order = np.argsort(-score_gaps, kind="stable").tolist()

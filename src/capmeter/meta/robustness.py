@@ -283,6 +283,8 @@ def _unmodified_captions(
 ) -> CaptionSet:
     if isinstance(captions, CaptionSet):
         return captions if images is None else captions.select(_sample_images(captions, images, seed))
+    if not isinstance(image_files, Mapping | None):
+        raise InputError(f"expected the picture's file of each image, {{image_id: file}}, but got {image_files!r:.40}")
     table = load_reference_table(captions)
     image_files = {**table.images, **(image_files or {})}
     return leave_one_out(table.references, images=images, seed=seed, image_files=image_files)
