@@ -67,6 +67,8 @@ def test_lines_with_the_name_of_their_image(tmp_path: Path) -> None:
         "It runs .",
         "A bus .",
     ]
+    listed = write(tmp_path / "listed.txt", "1.jpg#0\t['a dog', 'a cat']\n1.jpg#1\tIt runs .\n")
+    assert capmeter.load_references(listed) == {"1.jpg": ("['a dog', 'a cat']", "It runs .")}
     with pytest.raises(InputError, match=r"line 2: the text \"no tab\", expected NAME#0, a tab and a caption"):
         capmeter.load_references(write(path, "1.jpg#0\tA dog .\nno tab\n"))
 

@@ -106,3 +106,5 @@ def test_shards_without_samples_and_samples_of_one_text_twice(tmp_path: Path) ->
         capmeter.load(tar(tmp_path / "x.tar", {}), {"1": ["a dog"]})
     path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": "a dog", "url": "u"}', "1.txt": b"a dog"})
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"
+    path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": null, "url": "u"}', "1.txt": b"a dog"})
+    assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"

@@ -381,7 +381,7 @@ class TarShard(Container):
                 member_key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
                 ending = "txt" if ending in ("caption", "text", "caption.txt") else ending
                 if ending not in ("json", "txt"):
-                    others.add(f".{ending[:20]}")
+                    others.add(f".{ending[:20]}" if ending else base_name[:20])
                     continue
                 if files and member_key != key:
                     yield f"{name}/{key}", (key, files)

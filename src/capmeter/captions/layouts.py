@@ -408,7 +408,7 @@ def _webdataset(record: Record, location: str) -> dict[Any, Any]:
             "a file of captions, unpack it"
         )
     text = record.get("txt")
-    names = [name for name in _CAPTION_NAMES if name in fields]
+    names = [name for name in _CAPTION_NAMES if fields.get(name) is not None]
     if text is not None and names and fields[names[0]] != text:
         raise InputError(
             f"{location}: two captions under one key, {names[0]} in its .json and another in its .txt; write one"

@@ -509,7 +509,7 @@ def split_lines(
                 f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
             )
         name, caption = parts
-        yield location, name, decode_list(caption, location, "the caption")
+        yield location, name, caption if _MARKED.match(line) else decode_list(caption, location, "the caption")
 
 
 def read_pairs(pairs: Iterable[tuple[str, Any, Any]], side: Side) -> Iterator[CaptionRow]:
