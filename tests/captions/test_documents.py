@@ -57,6 +57,9 @@ def test_an_image_that_is_called_like_a_field_or_a_setting_is_one(name: str) -> 
     assert candidates(texts, **keep) == texts
     lists = {image_id: (text, "a hill") for image_id, text in texts.items()}
     assert capmeter.load_references({image_id: list(each) for image_id, each in lists.items()}) == lists
+    if name == "captions":
+        with pytest.raises(InputError, match="image_id is missing"):
+            candidates({key: ["a table of columns"] * 9 for key in texts})
     if name in ("version", "model"):
         for settings in ({name: "ours 1.0 of May"}, {"prompt": texts[name]}):
             assert candidates(IMAGES | settings, **keep) == IMAGES

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -339,14 +340,14 @@ def test_lists_as_text_and_references_of_annotators() -> None:
     assert capmeter.load({"1": "x"}, rows)["1"].references == ("a red kite", "a hill")
 
 
-def test_data_that_contains_itself_is_refused_at_once() -> None:
+def test_data_that_contains_itself_and_keys_and_lists_that_no_file_has_are_refused_at_once() -> None:
     items: list[Any] = []
     items.append(items)
     document: dict[str, Any] = {}
     document["results"] = document
     sources: list[Any] = [items, document, {"1": items}, [{"doc_id": 1, "filtered_resps": items}], {"v": document}]
     sources += [[{"image_id": 1, "candidate": "a", "references": items}]]
-    for source in sources:
+    for source in (*sources, [{5: "['a']"}], {"annotations": np.array([])}, {"a": {10**5000: "x"}, "b": {"1": "y"}}):
         with pytest.raises(InputError):
             capmeter.load(source, on_missing="keep")
 

@@ -230,19 +230,19 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
 def _are_images(document: Mapping[Any, Any], mapping: Mapping[str, str]) -> bool:
     """Whether keys are images, one of which is called like a field, or, with the text of a caption, like a setting."""
     names = document.keys() & {*_COLUMN_NAMES, *_SETTINGS}
-    texts = [text for value in document.values() for text in (value if isinstance(value, list) else [value])]
-    are_texts = len(set(map(type, document.values()))) == 1 and all(isinstance(text, str) for text in texts)
-    if len(names) != 1 or len(document) < 4 or not are_texts or any(path_root(path) in document for path in mapping):
+    if mapping or len(names) != 1 or len(document) < 4 or len(set(map(type, document.values()))) != 1:
         return False
-    setting = str(document[(name := names.pop())])
+    texts = [text for value in document.values() for text in (value if isinstance(value, list) else [value])]
+    are_texts = len(texts) < len(document) ** 2 and all(isinstance(text, str) for text in texts)  # else many rows
+    setting = str(document[name]) if (name := names.pop()) and are_texts else ""
     is_caption = name != "prompt" and len(setting.split()) > 3 and not any(map(str.isdigit, setting))
-    others = map(fold_name, map(str, document.keys() - {name}))
-    return (is_caption or name not in _SETTINGS) and not any(map(is_known, others))
+    others = (fold_name(key) for key in document if isinstance(key, str) and key != name)
+    return are_texts and (is_caption or name not in _SETTINGS) and not any(map(is_known, others))
 
 
 def _are_classes(document: Mapping[Any, Any], keys: list[str]) -> bool:
     """Whether keys, none of them a field's, are splits or classes: all have captions of other images under them."""
-    images = [str(image) for key in keys for image in document[key]]
+    images = [image for key in keys for image in document[key]]
     return len(set(images)) == len(images) > len(keys) > 1 and FIELD_OF.keys().isdisjoint([*keys, *images])
 
 

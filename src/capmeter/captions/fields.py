@@ -516,7 +516,7 @@ class FieldMap:
                 f"{location}: both {names[0]} and {names[1]} are given; keep one of the two, or say which holds the "
                 f'references: --column references={names[0]} (in Python columns={{"{names[0]}": "references"}})'
             )
-        values = {name: record[name] for name in names if record[name] != ""}
+        values = {name: record[name] for name in names if not isinstance(record[name], str) or record[name]}
         return tuple(text for name, value in values.items() for text in reference_field(value, location, name))
 
     def _candidate_rows(self, row: CaptionRow, record: Record, names: list[str]) -> list[CaptionRow]:
@@ -579,7 +579,7 @@ class FieldMap:
         name = candidates[0] if len(candidates) == 1 else ""
         if name and (name.casefold() in NAMES["either_side"] or name in self.mapping):
             value, field_name = record[name], own_name(record, name, "the caption")
-            is_one = value == "[]" or (isinstance(value, str) and self.ids_are_other)
+            is_one = isinstance(value, str) and (value == "[]" or self.ids_are_other)
             row.references = (reference_list if is_one else reference_field)(value, row.location, field_name)
             row.one_of_many = True
             return row

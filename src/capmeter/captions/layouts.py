@@ -113,7 +113,8 @@ class Layout:
 
 def names_of(record: Record) -> frozenset[str]:
     """The names of a record, but of empty lists of its texts; with `caption_#` for each that ends in a number."""
-    names = {n for n, value in record.items() if isinstance(n, str) and not (n in _LISTS and value == [])}
+    empty_names = {name for name in _LISTS & record.keys() if isinstance(record[name], list) and not record[name]}
+    names = {name for name in record if isinstance(name, str)} - empty_names
     return frozenset(names | {without_number(name) for name in names if name[-1:].isdigit()})
 
 
@@ -259,7 +260,7 @@ def can_name_image(value: Any, name: str) -> bool:
     if isinstance(value, str):
         return bool(value.strip()) and len(value) <= LONGEST_ID and not value.startswith("data:")
     is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
-    return is_whole and type(value) is not bool
+    return is_whole and type(value) is not bool and abs(value) < 10**LONGEST_ID
 
 
 def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:

@@ -322,7 +322,7 @@ def nested_names(records: Sequence[Mapping[Any, Any]], fields: Mapping[str, str]
         records: the sample.
         fields: of names; objects of candidates are captions if they are no answers of a server.
     """
-    names = {name for each in records for name in each if type(each[name]) is str and each[name][:1] in ("[", "{")}
+    names = {n for each in records for n, t in each.items() if type(n) is type(t) is str and t[:1] in ("[", "{")}
     for name in list(names):
         values = [nested_value(record[name]) for record in records if record.get(name) and type(record[name]) is str]
         is_object = isinstance(values[0], dict) and not is_answer(values[0])
