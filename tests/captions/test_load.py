@@ -325,10 +325,15 @@ def test_paths_and_results_of_other_types_get_a_sentence(tmp_path: Path, wrong: 
     calls += [lambda: capmeter.write_page({"a": results}, path, images_root=wrong)]
     calls += [lambda: capmeter.convert({"1": "a dog"}, wrong, to="csv")]
     calls += [partial(capmeter.meta.run, "bleu-1", benchmark=name, data=wrong) for name in ("flickr8k-expert", wrong)]
+    calls += [lambda: capmeter.Settings(device=wrong), lambda: capmeter.save(wrong, path, to="csv")]
     for call in calls:
         with pytest.raises(InputError, match=r"expected|unknown benchmark"):
             call()
     assert not path.exists()
+    capmeter.convert({"1": "a dog"}, path, to="jsonl")
+    for source, folder in ((wrong, tmp_path), (path, wrong)):
+        with pytest.raises(InputError, match=r"expected|no such file"):
+            capmeter.score_parts(source, "distinct", folder)
 
 
 def test_images_without_references_and_splits() -> None:

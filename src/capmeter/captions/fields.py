@@ -280,8 +280,7 @@ class FieldMap:
         folded_name = fold_name(name)
         names = [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())]
         holds_field = folded_name in self._short or layouts.known_field(folded_name) is not None
-        is_known = name not in layouts.KNOWN_NAMES and holds_field
-        names += [folded_name] if is_known else []
+        names += [folded_name] if name not in layouts.KNOWN_NAMES and holds_field else []
         return [n for n in names if n != name and n not in self.all_names]
 
     def note(self, assumption: str, detail: str) -> None:

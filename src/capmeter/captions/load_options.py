@@ -195,8 +195,7 @@ class LoadOptions:
         """
         if not isinstance(options, cls | None):
             raise InputError(f"options is {describe(options)}, expected LoadOptions(…); its fields are keywords, too")
-        changed_options = keywords if references is None else {**keywords, "references": references}
-        return replace(options or cls(), **changed_options)
+        return replace(options or cls(), **(keywords if references is None else {**keywords, "references": references}))
 
 
 _KINDS: dict[str, tuple[Any, str]] = {

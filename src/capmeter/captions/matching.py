@@ -357,8 +357,7 @@ class CaptionLoader:
         without = [row for row in rows if not row.references]
         is_skipped = bool(without) and options.on_missing != "keep"
         if is_skipped and (options.on_missing == "error" or (len(without) == len(rows) and self.span == WHOLE)):
-            missing = [row.image_id for row in without]
-            raise self._missing_error(missing, len(rows), matching, unused_ids)
+            raise self._missing_error([row.image_id for row in without], len(rows), matching, unused_ids)
         kept_rows = [row for row in rows if row.references or not is_skipped]
         if options.on_absent == "empty" and table is not None:
             for image in (table.rows[image_id] for image_id in unused_ids):

@@ -38,6 +38,7 @@ from capmeter.captions.rows import CaptionRow
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
+from capmeter.core.settings import home_path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -203,7 +204,7 @@ def open_parts(
         InputError: no file matches, a file cannot be read, or `rows` is below 1.
     """
     options = LoadOptions.from_keywords(options, keywords, references)
-    if rows < 1:
+    if not isinstance(rows, int) or rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
     if options.on_absent == "empty":
         raise InputError("on_absent=empty needs all captions at once: score them without parts")
@@ -219,8 +220,8 @@ def open_parts(
 
 def _find_files(source: Any) -> list[CaptionSource]:
     paths = source if isinstance(source, list | tuple) else [source]
-    if paths == [source] and has_magic(os.fspath(source)) and not Path(source).exists():
-        paths = sorted(path for path in glob(os.fspath(source), recursive=True) if Path(path).is_file())  # noqa: PTH207
+    if paths == [source] and has_magic(pattern := str(home_path(source))) and not Path(pattern).exists():
+        paths = sorted(path for path in glob(pattern, recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
         raise InputError(f"no file matches {source}; expected a pattern such as 'captions/*.parquet', in quotes")
     return list(map(CaptionSource.resolve, paths))

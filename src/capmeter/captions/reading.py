@@ -211,8 +211,7 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
 
 def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
     fields.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
-    lines = ((f"{source.name}, line {number}", line.rstrip("\r\n")) for number, line in source.lines())
-    return read_list(lines, side)
+    return read_list(((f"{source.name}, line {number}", line.rstrip("\r\n")) for number, line in source.lines()), side)
 
 
 def _learn_container(container: Container, fields: FieldMap, format: str | None) -> None:

@@ -17,6 +17,7 @@ from capmeter.captions.matching import CaptionLoader, Notes, collect_references,
 from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.core.output_files import atomic_writer, write_parts
 from capmeter.core.settings import home_path
 
@@ -71,6 +72,8 @@ def save(
     Raises:
         InputError: the file or the format cannot be written.
     """
+    if not isinstance(captions, CaptionSet):
+        raise InputError(f"{describe(captions)}, expected captions that capmeter.load has read; convert takes files")
     rows = [CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
     for row, events in zip(rows, captions.events, strict=True):
         if events is not None:

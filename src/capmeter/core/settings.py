@@ -405,7 +405,7 @@ class Settings:
         for name in ("cache", "references"):
             if (folder := getattr(self, name)) is not None:  # accepts text as well
                 object.__setattr__(self, name, home_path(folder))
-        if not _DEVICE.fullmatch(self.device):
+        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
             raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {self.device!r}")
         for name, choices in (("precision", PRECISIONS), ("engine", ENGINES)):
             if getattr(self, name) not in choices:

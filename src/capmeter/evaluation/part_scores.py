@@ -51,7 +51,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names
 from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, home_path
 from capmeter.evaluation.base import UNUSED, Floats, Metric
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import is_needed, parse_list, with_required
@@ -135,7 +135,7 @@ def score_parts(
         options = replace(options, on_missing="keep" if options.on_missing == "error" else options.on_missing)
     parts = open_parts(source, options=options, rows=rows, keep=keep)
     evaluation = Evaluation(tuple(parsed), worker_settings(settings or Settings(), pool))
-    folder = Path(folder).absolute()
+    folder = home_path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = _name_files(parts, evaluation, folder)
     summary_path = folder / SUMMARY
