@@ -120,7 +120,10 @@ RESULTS: dict[str, Any] = {
     "Vertex": said({"status": "", "processed_time": "x", "request": ASKED, "response": ANSWERED}),
     "Bedrock": said({"recordId": "KEY", "modelInput": {}, "modelOutput": {"content": PARTS}}),
     "LLaVA": said({"question_id": 5, "image": "KEY", "text": "TEXT", "answer_id": "x"}),
-    "AMBER": [*said({"id": "KEY", "response": "TEXT"}), {"id": "x", "response": "Yes."}],
+    "AMBER": [
+        *said({"id": "KEY", "response": "TEXT"}),
+        *({"id": "x", "response": t} for t in ("Yes.", "No, it is red.")),
+    ],
 }
 
 

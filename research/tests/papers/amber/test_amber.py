@@ -100,6 +100,8 @@ DOG = {"id": 1, "truth": ["dog"], "hallu": []}
         ([DOG, DOG | {"truth": ["cat"]}], {}, r'^annotations.json, image "1": .*listed twice, with different words'),
         ([DOG, DOG | {"id": 1.0, "hallu": ["cat"]}], {}, r'^annotations.json, image "1": .*listed twice'),
         ([DOG | {"truth": "dog"}], {}, r"""^annotations.json, image "1": .*'dog' is not a list of words"""),
+        ([DOG, DOG | {"id": None}], {}, r"^annotations.json\[1\]: id is missing"),
+        ([DOG, {"truth": ["dog"], "hallu": []}], {}, r"^annotations.json\[1\]: .*'id' is missing"),
         ([DOG], {"boat": ["ship"], "car": "auto"}, r"""^relation.json, "car": .*'auto' is not a list of words"""),
         ([DOG], [["boat", "ship"]], "^relation.json: .*of another kind than expected.*{word: .words.}"),
     ],
@@ -107,6 +109,18 @@ DOG = {"id": 1, "truth": ["dog"], "hallu": []}
 def test_a_mistake_names_its_file_and_entry(entries: Any, relation: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         three_files(tmp_path, entries, relation, "").signature_facts(RunContext())
+
+
+@pytest.mark.meteor
+def test_an_entry_counts_whatever_its_type_and_a_file_from_when_it_is_there(tmp_path: Path) -> None:
+    metric = three_files(tmp_path, [DOG | {"type": None}, {"id": 2, "type": "relation", "truth": "yes"}], {}, "")
+    part = CaptionSet.from_captions([Caption("1", "1", "A puppy runs.", ())])
+    assert metric.measure(part, RunContext()).values.tolist() == [[0, 0, 0, 1, 0, 0, 0]]
+    (tmp_path / "relation.json").write_text('{"dog": ["puppy"]}')
+    assert metric.measure(part, RunContext()).values.tolist() == [[1, 0, 1, 1, 0, 0, 0]]
+    (tmp_path / "safe_words.txt").write_text('{"puppy": 1}')
+    with pytest.raises(InputError, match=r"^safe_words.txt: .*is not a list of words"):
+        metric.measure(part, RunContext())
 
 
 def count_as_the_program(

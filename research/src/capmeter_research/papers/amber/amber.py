@@ -167,20 +167,25 @@ class Amber(AdditiveMetric):
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The annotations with their hash, the parser and the dictionary."""
         self._load_annotations()  # what is wrong with the file is an error of this metric
-        path, parser = Path(self.annotations), find_parser("caption")
-        hashes = [sha256(path)] + [sha256(path.with_name(each)) for each in _BESIDE if path.with_name(each).is_file()]
-        annotations = f"{path.name}/{'+'.join(each[:8] for each in hashes)}"
-        return {"annotations": annotations, "parser": parser.version, "dictionary": "meteor-1.5"}
+        hashes = "+".join(sha256(each)[:8] for each in self._files())
+        annotations = f"{Path(self.annotations).name}/{hashes}"
+        return {"annotations": annotations, "parser": find_parser("caption").version, "dictionary": "meteor-1.5"}
+
+    def _files(self) -> list[Path]:
+        """The annotations, and the files beside them that are there."""
+        path = Path(self.annotations)
+        return [path, *(each for each in map(path.with_name, _BESIDE) if each.exists())]
 
     def _load_annotations(self) -> _Annotations:
-        """AMBER's annotations, read once per process as long as the file does not change."""
+        """AMBER's annotations, read once per process as long as their files do not change."""
         if not self.annotations:
             raise InputError(f"amber: name the file of annotations: amber(annotations=FILE); {_EXPECTED}")
-        return _read(self.annotations, file_stamp("annotations", self.annotations, _EXPECTED), not self.as_released)
+        stamps = tuple(file_stamp("annotations", str(each), _EXPECTED) for each in self._files())
+        return _read(self.annotations, stamps, not self.as_released)
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, stamp: tuple[int, int], lower: bool) -> _Annotations:
+def _read(path: str, stamps: tuple[tuple[int, int], ...], lower: bool) -> _Annotations:
     name = location = Path(path).name
     content: Any = decode_json(CaptionSource.resolve(path).read_text(), name)
     relation, safe = _BESIDE if isinstance(content, list) else (name, name)
@@ -188,8 +193,11 @@ def _read(path: str, stamp: tuple[int, int], lower: bool) -> _Annotations:
     associations: dict[str, tuple[str, ...]] = {}
     try:
         entries, relations, safe_list = _lists(content, Path(path))
-        for given_id, entry in entries:
-            image_id = image_key(given_id, name, "id")
+        for key, entry in entries:
+            location = f"{name}[{key!a}]"
+            if "hallu" not in entry and entry.get("type", "generative") != "generative":
+                continue
+            image_id = image_key(entry["id"] if isinstance(content, list) else key, location, "id")
             location = f"{name}, image {shorten(image_id)}"
             words = tuple(_words(entry[each], lower) for each in ("truth", "hallu"))
             if images.setdefault(image_id, words) != words:
@@ -208,7 +216,7 @@ def _read(path: str, stamp: tuple[int, int], lower: bool) -> _Annotations:
 
 
 def _lists(content: Any, path: Path) -> tuple[Iterable[tuple[Any, Any]], Any, Any]:
-    """Ids with their entries, associated words, and safe words: of one file, or of the list and the files beside it."""
+    """Entries, associated words, and safe words: of one file, or of the list and the files beside it."""
     if not isinstance(content, list):
         return content["generative"].items(), content["associations"], content["safe_words"]
     relation, safe = map(path.with_name, _BESIDE)
@@ -220,8 +228,8 @@ def _lists(content: Any, path: Path) -> tuple[Iterable[tuple[Any, Any]], Any, An
         )
     relations = decode_json(CaptionSource.resolve(relation).read_text(), relation.name) if relation.is_file() else {}
     safe_text = CaptionSource.resolve(safe).read_text() if safe.is_file() else ""
-    safe_list = decode_json(safe_text, safe.name) if safe_text.lstrip().startswith("[") else safe_text.splitlines()
-    return [(each["id"], each) for each in content if each["type"] == "generative"], relations, safe_list
+    is_json = safe_text.lstrip().startswith(("[", "{"))
+    return enumerate(content), relations, decode_json(safe_text, safe.name) if is_json else safe_text.splitlines()
 
 
 def _words(word_list: Any, lower: bool) -> tuple[str, ...]:
