@@ -160,7 +160,7 @@ OBJECT_FILES = {
     "objects": [{"id": 1, "objects": ["dog"]}, {"id": 2.0, "objects": ["cat"]}],
     "panoptic, one image": {
         "images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}],
-        "categories": [{"id": 1, "name": "dog", "isthing": 1}, {"id": 2, "name": "cat", "isthing": 0}],
+        "categories": [{"id": 1, "name": "dog", "isthing": None}, {"id": 2, "name": "cat", "isthing": 0}],
         "annotations": [{"image_id": k, "segments_info": [{"category_id": k}, {"category_id": 2}]} for k in (1, 2)],
     },
     "LVIS and Objects365": {
@@ -209,6 +209,16 @@ BAD = {
         r"annotations\[0\]: category_id is missing",
     ),
     "no name": (b'{"images": [{"id": 4, "file_name": 3}], "categories": [], "annotations": []}', "name is the number"),
+    "two images": (
+        b'{"images": [{"id": 4, "file_name": "a"}, {"id": 4, "file_name": "b"}], "categories": [], "annotations": []}',
+        r"images\[1\]: a second image has the id 4",
+    ),
+    "synonyms": (
+        b'{"categories": [{"id": 1, "name": "car", "synonyms": "auto"}], "annotations": []}',
+        r"categories\[0\]: synonyms is the text",
+    ),
+    "without annotations": (b'{"images": [{"id": 4}], "categories": []}', "annotations is missing"),
+    "two lists": (b'[{"image_id": 42, "objects": [], "labels": ["dog"]}]', r"\[0\]: objects and labels differ"),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',

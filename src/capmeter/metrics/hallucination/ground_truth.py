@@ -118,11 +118,10 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
 @lru_cache(maxsize=4)
 def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _GroundTruth:
     name = Path(path).name
-    _refuse_pickle(path)
     content = _decode(CaptionSource.resolve(path), name)
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
-    if isinstance(content, Mapping) and "annotations" in content:
+    if isinstance(content, Mapping) and not content.keys().isdisjoint(("annotations", "images")):
         object_names, file_names = _coco_names(content, name, words)
     else:
         for image_id, image_names in _names_by_image(content, name):
@@ -137,7 +136,14 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
 
 
 def _decode(source: CaptionSource, name: str) -> Any:
-    """A JSON document, or JSON lines."""
+    """A JSON document, or JSON lines; a pickle is refused, with how to convert it safely."""
+    with source.open() as file:
+        if file.read(1) == b"\x80":
+            raise InputError(
+                f"{name} is a Python pickle, which can run any code when it is read, and is refused. Where you trust "
+                "its origin, write its objects as JSON: json.dump({image: sorted(objects) for image, objects in "
+                'evaluator.imid_to_objects.items()}, open("objects.json", "w"))'
+            )
     try:
         text = source.read_text()
         lines = [line for line in text.split("\n") if line.strip()]
@@ -157,7 +163,7 @@ def _coco_names(
         category_id = _id(entry, "id", location)
         if category_id in categories:
             raise InputError(f"{location}: a second category has the id {category_id}; give each an id of its own")
-        is_object = words is None or entry.get("isthing", 1)  # words name things, not grass or sky
+        is_object = words is None or entry.get("isthing") != 0  # words name things, not grass or sky
         categories[category_id] = [_category_name(entry, location, words)] if is_object else []
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
@@ -169,7 +175,8 @@ def _coco_names(
                 raise InputError(
                     f"{location}: file_name is {describe(file_name)}, expected the name of the image's file"
                 )
-            file_names[image_id] = caption_text(file_name, location, "file_name")
+            if file_names.setdefault(image_id, caption_text(file_name, location, "file_name")) != file_name:
+                raise InputError(f"{location}: a second image has the id {image_id}; give each an id of its own")
     unlisted_ids: dict[str, None] = {}
     for location, entry in _entries(content, "annotations", name):
         image_id, segments = _id(entry, "image_id", location), entry.get("segments_info")
@@ -205,10 +212,14 @@ def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
         fields = row if isinstance(row, Mapping) else {}
         id_names = [each for each in IMAGE_NAMES if each in fields]
         id_name = next((each for each in id_names if fields[each] is not None), next(iter(id_names), None))
-        names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
-        if id_name is None or names_name is None:
+        name_choices = [each for each in _OBJECT_FIELDS if each in fields]
+        if id_name is None or not name_choices:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
-        yield _id(fields, id_name, location), _names(fields[names_name], f"{location}: {names_name}")
+        if any(fields[each] != fields[name_choices[0]] for each in name_choices):
+            raise InputError(
+                f"{location}: {' and '.join(name_choices)} differ, and each could hold the objects; keep one"
+            )
+        yield _id(fields, id_name, location), _names(fields[name_choices[0]], f"{location}: {name_choices[0]}")
 
 
 def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -234,8 +245,8 @@ def _names(value: Any, location: str) -> list[str]:
 
 def _category_name(category: Mapping[str, Any], location: str, words: ObjectWords | None) -> str:
     """The name of a category, or of several that which is among the words; the first without the sense in brackets."""
-    name, synonyms = _object_name(category.get("name"), f"{location}: name"), category.get("synonyms")
-    names = [name, *_names(synonyms if isinstance(synonyms, list) else [], location), *name.split("/")]
+    name = _object_name(category.get("name"), f"{location}: name")
+    names = [name, *_names(category.get("synonyms") or [], f"{location}: synonyms"), *name.split("/")]
     plain_names = [_SENSE.sub("", each).replace("_", " ") for each in names]
     nodes = {} if words is None else words.nodes
     return next((each for each in (name, *plain_names) if each.strip().lower() in nodes), plain_names[0])
@@ -247,14 +258,3 @@ def _object_name(value: Any, location: str) -> str:
     if len(value) > _LONGEST_NAME:
         raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
     return value
-
-
-def _refuse_pickle(path: str) -> None:
-    """An `InputError` for a pickle, which says how to convert it safely."""
-    with CaptionSource.resolve(path).open() as file:
-        if file.read(1) == b"\x80":
-            raise InputError(
-                f"{Path(path).name} is a Python pickle, which can run any code when it is read, and is refused. Where "
-                "you trust its origin, write its objects as JSON: json.dump({image: sorted(objects) for image, objects "
-                'in evaluator.imid_to_objects.items()}, open("objects.json", "w"))'
-            )
