@@ -187,7 +187,10 @@ class DelimitedRows(Container):
         """The cells by the names of their columns."""
         cells, header = item, self.header or []
         if self._delimiter == "|":
-            cells = _bar_cells(cells, len(header))
+            cells = [cell.strip() for cell in cells]
+            number, space, text = cells[-1].partition(" ")
+            if len(cells) == len(header) - 1 and space and number.isdigit():  # Flickr30k: no bar after the number
+                cells[-1:] = number, text.strip()
         if len(cells) != len(header):
             raise InputError(
                 f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "
@@ -217,13 +220,6 @@ class DelimitedRows(Container):
                     "Windows, or put quotes around text that holds one"
                 ) from None
             raise InputError(f"{location}: not valid CSV or TSV: {error}; repair the quotes") from None
-
-
-def _bar_cells(cells: list[str], cell_count: int) -> list[str]:
-    """The cells without spaces around them; a row of Flickr30k's file lacks the bar after its number."""
-    cells = [cell.strip() for cell in cells]
-    number, space, text = cells[-1].partition(" ")
-    return [*cells[:-1], number, text.strip()] if len(cells) == cell_count - 1 and space and number.isdigit() else cells
 
 
 def _split_lines(

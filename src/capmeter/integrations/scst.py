@@ -70,7 +70,9 @@ class Reward:
         layout: TokenLayout | None = None,
         images: Mapping[ImageId, str] = MappingProxyType({}),
     ) -> None:
-        self._reads_ids = _are_token_ids(references)
+        if not isinstance(references, Mapping) or not references:
+            raise InputError(f"references: expected a dict image id → list of captions, got {describe(references)}")
+        self._reads_ids = not isinstance(_reference_list(*next(iter(references.items())))[0], str)
         self._tokenizer = _common_tokenizer(metric)
         self._reads_words = self._tokenizer is not None
         self.layout = layout or TokenLayout()
@@ -291,12 +293,6 @@ def _of_tokens(metric: Any) -> Any:
     if isinstance(metric, Combination):
         return replace(metric, members=tuple(map(_of_tokens, metric.members)))
     return replace(metric, tokenizer="whitespace")
-
-
-def _are_token_ids(references: Any) -> bool:
-    if not isinstance(references, Mapping) or not references:
-        raise InputError(f"references: expected a dict image id → list of captions, got {describe(references)}")
-    return not isinstance(_reference_list(*next(iter(references.items())))[0], str)
 
 
 def _reference_list(image_id: Any, texts: Any) -> Sequence[Any]:

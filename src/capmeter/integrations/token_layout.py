@@ -94,7 +94,9 @@ class TokenLayout:
         if len(batch) < 2 or not all(batch):
             return
         first_id = batch[0][0]
-        if first_id not in self.starts and all(self._begins_with_end(token_ids) for token_ids in batch):
+        if first_id not in self.starts and all(
+            len(ids) > 1 and ids[0] in self.ends and ids[1] not in (*self.ends, self.pad) for ids in batch
+        ):
             raise InputError(
                 f"every candidate begins with the end token {first_id}, as `generate()` of some models returns them "
                 f"(BART): say so with bos={first_id}, or leave out the first token of each"
@@ -114,9 +116,6 @@ class TokenLayout:
                 f"every candidate ends with an id that no reference contains ({list_names(map(str, sorted(last)))}); "
                 "name the end token and the padding: eos=…, pad=…"
             )
-
-    def _begins_with_end(self, token_ids: Sequence[int]) -> bool:
-        return len(token_ids) > 1 and token_ids[0] in self.ends and token_ids[1] not in (*self.ends, self.pad)
 
 
 def _ids(value: Any, argument_name: str) -> tuple[int, ...]:

@@ -113,16 +113,9 @@ def video_blocks(part: CaptionSet) -> Iterator[list[tuple[int, VideoEvents]]]:
 def note_events(part: CaptionSet) -> dict[str, list[str]]:
     """Notes the videos without candidate events, and those with one of no length or area, which overlaps nothing."""
     candidate_times = [() if events is None else events.candidate.times for events in part.events]
-    has_no_events = np.array([not event_times for event_times in candidate_times], np.bool_)
-    has_empty_event = np.array(
-        [any(_is_empty(span) for span in event_times) for event_times in candidate_times], np.bool_
-    )
-    return note_captions(part, "no events", has_no_events) | note_captions(
-        part, "event of zero length", has_empty_event
-    )
-
-
-def _is_empty(span: Sequence[float]) -> bool:
-    """Whether an interval has no length, or a box none along an axis."""
-    half = len(span) // 2
-    return any(low == high for low, high in zip(span[:half], span[half:], strict=True))
+    has_empty_event = [  # an interval without length, or a box without any along an axis
+        any(low == high for span in times for low, high in zip(span, span[len(span) // 2 :], strict=False))
+        for times in candidate_times
+    ]
+    notes = note_captions(part, "no events", np.array([not times for times in candidate_times], np.bool_))
+    return notes | note_captions(part, "event of zero length", np.array(has_empty_event, np.bool_))

@@ -51,7 +51,8 @@ def retrieve_captions(
     photo_vectors = _normalise_rows(_photo_sums(starts) @ captions)
     results: list[MachineCaption] = []
     for rank in ranks:
-        inputs = [_input_index(seed, rank, photo, len(human[photo])) for photo in photos]
+        digests = [hashlib.sha256(f"{seed} {rank} {photo}".encode()).hexdigest() for photo in photos]
+        inputs = [int(digest[:12], 16) % len(human[photo]) for photo, digest in zip(photos, digests, strict=True)]
         input_rows = np.array([starts[photo_rows[photo]] + index for photo, index in zip(photos, inputs, strict=True)])
         for block_start in range(0, len(photos), _ROWS):
             block_rows = input_rows[block_start : block_start + _ROWS]
@@ -63,11 +64,6 @@ def retrieve_captions(
                 text = texts[starts[other_photo] + int(np.argmax(to_input.toarray()[:, 0]))]
                 results.append(MachineCaption(photo, f"retrieval-{rank}", text, (inputs[block_start + k],)))
     return results
-
-
-def _input_index(seed: int, rank: int, photo: PhotoId, count: int) -> int:
-    digest = hashlib.sha256(f"{seed} {rank} {photo}".encode()).hexdigest()
-    return int(digest[:12], 16) % count
 
 
 def _tf_idf(texts: Sequence[str]) -> Any:

@@ -138,13 +138,10 @@ class NegativeSampler:
         """Computes what all samples share: tags, the vocabulary, and each image's most similar ones."""
         self._tag([self.captions.pool[k] for k in np.unique(self.captions.candidates).tolist()])
         self.vocabulary  # noqa: B018
-        if self._uses_similarity:
+        kinds = self.negatives.kinds
+        if "hard" in kinds or ("random" in kinds and self.negatives.hard > 0):  # which need similar images
             for row in range(len(self.captions)):
                 self._similar_images(row)
-
-    @property
-    def _uses_similarity(self) -> bool:
-        return "hard" in self.negatives.kinds or ("random" in self.negatives.kinds and self.negatives.hard > 0)
 
     def sample(self, row: int, random: np.random.Generator) -> dict[str, str]:
         """One negative of each kind of the recipe, for the caption in this row."""
