@@ -184,6 +184,18 @@ def test_bad_times_get_a_sentence(times: Any, sentence: str) -> None:
         ([{"id": "v7", "annotations": [{"timestamp": 0, "tag": "a"}]}], "no duration"),
         ([{"id": "v7", "annotations": [{"tag": "a"}]}], "annotations, event 0"),
         ([{"id": "v7", "annotations": "a"}], "expected a list of"),
+        (
+            {"v7": GROUND_TRUTH["v7"], "v8": {"duration": 4, "sentences": ["a"]}},
+            "video v8: .* duration, sentences, exp",
+        ),
+        (
+            {"v7": GROUND_TRUTH["v7"], "v8": {"pred": "From 0 to 4 a"}},
+            "video v8: .*the fields pred, expected its events",
+        ),
+        ({"v7": [GROUND_TRUTH["v7"], {"sentences": ["a"]}]}, r"video v7\[1\]: .*expected its events"),
+        ([{"id": "v7", "starts": [0, 1], "ends": [1, 2]}], "captions is missing"),
+        ([{"id": "v7", "starts": [0, 1], "ends": [1], "captions": ["a"]}], "2 starts for 1 captions"),
+        ([{"id": "v7", "start": 0, "end": 1, "caption": "a", "annotator": k} for k in ("A", None)], "no annotator"),
     ],
 )
 def test_bad_documents_get_a_sentence(content: Any, sentence: str) -> None:

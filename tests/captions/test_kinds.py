@@ -455,9 +455,12 @@ def test_times_of_vtimellm_are_hundredths_of_the_video() -> None:
     answer = f"Here: {json.dumps([{'event': text, 'timestamps': times} for text, times in events])}"
     row = {"video_id": "v", "task": "captioning", "query_id": 0, "answer": answer}
     grounding = {"video_id": "v", "task": "grounding", "query_id": 0, "answer": "From 10 to 20.", "info": {"iou": 0.5}}
-    (caption,) = capmeter.load([{**row, "duration": 20.0}, grounding], on_missing="keep")
-    assert caption.events is not None and caption.events.candidate.times == ((0.0, 10.0), (10.0, 20.0))
-    assert caption.candidate == "it eats it sleeps"
+    for text in (answer, answer.removeprefix("Here: ")):
+        (caption,) = capmeter.load([{**row, "answer": text, "duration": 20.0}, grounding], on_missing="keep")
+        assert caption.events is not None and caption.events.candidate.times == ((0.0, 10.0), (10.0, 20.0))
+        assert caption.candidate == "it eats it sleeps"
+    with pytest.raises(InputError, match="answer is not a list of events"):
+        capmeter.load([{**row, "duration": 20.0, "answer": "A cat."}, grounding], on_missing="keep")
     with pytest.raises(InputError, match="hundredths of the video, whose duration the row lacks"):
         capmeter.load([row, grounding], on_missing="keep")
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from capmeter.captions.caption_set import Events
@@ -34,6 +35,7 @@ EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"annotation", "capti
 """Names by which a record may hold events."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""
+_TEXT_FIELDS = {*TEXT_NAMES, *SHORT_NAMES, "prediction"}
 _LATEST, _DATE = 1e7, re.compile(r"\d{4}-\d\d")  # seconds, of any video
 _STARTS = frozenset(NAMES["start"])
 _LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
@@ -117,7 +119,7 @@ def is_video(value: Any) -> bool | None:
         is_event = event_time(value) is not None and any(name in value for name in EVENT_TEXTS)
         if is_listed or is_event or find_lists(value) is not None:
             return True
-        return None if value.keys().isdisjoint((*TEXT_NAMES, "references", "prediction")) else False
+        return False if value.keys() & _TEXT_FIELDS or "references" in value else None
     if value is None or (isinstance(value, list) and not value):
         return None
     is_list = isinstance(value, list) and isinstance(value[0], Mapping)
@@ -160,7 +162,7 @@ def time_names(names: Collection[Any]) -> tuple[str, str] | None:
 
 
 def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[Any, Any, tuple[str, str]] | None:
-    """The lists of times and texts in a record, and their names; or a list of event objects, and None as texts.
+    """The lists of times and texts in a record, and their names; or a list of event objects, and "" as name of texts.
 
     Args:
         record: of a video.
@@ -176,12 +178,13 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
     for time_name in TIME_NAMES:
         times = record.get(time_name)
         if isinstance(times, list | tuple) and (not times or not isinstance(times[0], Mapping | str)):
-            text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
-            if text_name is not None and not _is_span(times):
-                return times, record[text_name], (time_name, text_name)
+            text_names = [name for name in TEXT_NAMES if isinstance(record.get(name), list)]
+            text_names += ["sentences"] * (time_name == "timestamps")
+            if text_names and not _is_span(times):
+                return times, record.get(text_names[0]), (time_name, text_names[0])
     if (names := time_names(record)) is not None and all(isinstance(record[name], list) for name in names):
         text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), "captions")
-        return list(zip(*(record[name] for name in names), strict=False)), record.get(text_name), (names[0], text_name)
+        return list(zip_longest(*(record[name] for name in names))), record.get(text_name), (names[0], text_name)
     for list_name in NAMES["events"]:
         entries = record.get(list_name)
         objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
@@ -194,22 +197,19 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
     """The events of one video, as one or several annotators describe them; a video without any has none."""
     if isinstance(value, str) or not isinstance(value, Mapping | Sequence | None):
         raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")
-    if isinstance(value, Sequence):
-        are_annotators = any(isinstance(entry, Mapping) and find_lists(entry) is not None for entry in value)
-        if are_annotators:
-            return tuple(events for k, entry in enumerate(value) for events in read_video(entry, f"{location}[{k}]"))
-        return (_read_objects(value, None, location),)
-    if value is None:
-        return (Events(),)
+    if not isinstance(value, Mapping):
+        entries: Any = value or ()
+        if any(isinstance(entry, Mapping) and find_lists(entry) is not None for entry in entries):  # of annotators
+            return tuple(events for k, entry in enumerate(entries) for events in read_video(entry, f"{location}[{k}]"))
+        return (_read_objects(entries, None, location),)
     if (time := event_time(value)) is not None and not isinstance(time[0], list | tuple):
         return (_read_objects([value], None, location),)
-    lists = find_lists(value)
-    if lists is None:
-        entries: Any = next((value[name] for name in ("chapters", "annotations", "timestamps") if name in value), [])
-        if entries != [] and entries is value.get("timestamps", ()):
-            return (read_events(entries, value.get("sentences"), location),)
-        return (_read_objects(entries, value.get("duration"), location),)
-    return (read_lists(lists, value.get("duration"), location),)
+    if (lists := find_lists(value)) is not None:
+        return (read_lists(lists, value.get("duration"), location),)
+    entries = next((value[name] for name in ("chapters", "annotations") if name in value), ())
+    if entries == () and value.keys() & _TEXT_FIELDS:
+        raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")
+    return (_read_objects(entries, value.get("duration"), location),)
 
 
 def read_lists(lists: tuple[Any, Any, tuple[str, str]], duration: Any, location: str) -> Events:
@@ -221,7 +221,7 @@ def read_lists(lists: tuple[Any, Any, tuple[str, str]], duration: Any, location:
         location: for messages.
     """
     times, texts, names = lists
-    if texts is None:
+    if not names[1]:
         return _read_objects(times, duration, f"{location}, {names[0]}")
     return read_events(times, texts, location, names)
 
@@ -289,10 +289,8 @@ def find_events(
     """
     lists = find_lists(record, known)
     has_text = any(isinstance(record[name], str | None) for name in (*candidate_names, *reference_names))
-    if lists is not None and (lists[1] is not None or not has_text):
+    if lists is not None and (lists[2][1] or not has_text):
         return read_lists(lists, record.get("duration"), location), False, lists[2]
-    if isinstance(record.get("timestamps"), list | tuple):
-        return read_events(record["timestamps"], record.get("sentences"), location), False, ()
     time = decode_json(box, f"{location}, column box") if isinstance(box := values.get("box"), str) else box
     if time is None:
         time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
@@ -328,13 +326,16 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
             yield row
             continue
         videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
+    annotated = {(image_id, system) for image_id, system, annotator in videos if annotator is not None}
+    for (image_id, system, annotator), (row, *_) in videos.items():
+        if annotator is None and (image_id, system) in annotated:
+            raise InputError(
+                f"{row.location}: no annotator, whom other events of {image_id!a} have; add it, or leave out the row"
+            )
     for event_rows in _separate(list(videos.values())):
-        row, event_lists = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
+        row, events = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
         is_reference = row.candidate is None and row.reference_events == (row.events,)
-        row.events = Events(
-            tuple(time for event_list in event_lists for time in event_list.times),
-            tuple(text for event_list in event_lists for text in event_list.sentences),
-        )
+        row.events = Events(tuple(each.times[0] for each in events), tuple(each.sentences[0] for each in events))
         if is_reference:
             row.references, row.reference_events = (row.events.paragraph,), (row.events,)
         else:

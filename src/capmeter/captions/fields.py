@@ -149,7 +149,7 @@ class FieldMap:
         self._choose_image(records, names)
         may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
         timed = records if may_have_times else []
-        self._event_lists = {found[2][0] for each in timed if (found := find_lists(each)) and found[1] is None}
+        self._event_lists = {found[2][0] for each in timed if (found := find_lists(each)) and not found[2][1]}
         if layout is not None and not layout.fields:
             self._event_lists |= layout.marks & EVENT_NAMES
         are_timed = (event_time(record) or set(layouts.TIMES) <= self.find_fields(record) for record in timed)

@@ -349,8 +349,11 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
 
     The last hundredth belongs to the event, as in the authors' evaluation.
     """
-    match = re.search(r"\[.*\]", str(record.get("answer")), re.DOTALL)
-    events = decode_json(match[0], f"{location}, answer") if match else []
+    events: Any = record.get("answer")
+    if isinstance(events, str):  # with other words around the list
+        match = re.search(r"\[.*\]", events, re.DOTALL)
+        events = decode_json(match[0], f"{location}, answer") if match else None
+    events = events if isinstance(events, list) else [events]
     events = [event if isinstance(event, Mapping) else {} for event in events]
     times = [re.fullmatch(r"from (\d\d) to (\d\d)", str(event.get("timestamps"))) for event in events]
     if not all(times):
@@ -363,8 +366,7 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
         )
     hundredths = [(int(time[1]), int(time[2]) + 1) for time in times if time is not None]
     spans = [[start * duration / 100, end * duration / 100] for start, end in hundredths]
-    texts = [event.get("event") for event in events]
-    return {"image_id": record.get("video_id"), "timestamps": spans, "sentences": texts}
+    return {"image_id": record.get("video_id"), "timestamps": spans, "sentences": [row.get("event") for row in events]}
 
 
 def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
