@@ -165,7 +165,8 @@ def test_rows_are_read_alike_as_a_table_by_column_and_under_numbers(name: str, t
     with (tmp_path / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([names, *cells])
     by_column = dict(zip(names, map(list, zip(*values, strict=True)), strict=True))
-    for source in (rows, tmp_path / "rows.csv", by_column, {str(k): row for k, row in enumerate(rows)}):
+    by_name = {name: dict(zip(map(str, range(len(rows))), column, strict=True)) for name, column in by_column.items()}
+    for source in (rows, tmp_path / "rows.csv", by_column, by_name, {str(k): row for k, row in enumerate(rows)}):
         captions = capmeter.load(SAID, source) if name in REFERENCES else capmeter.load(source, TEXTS)
         texts = {key: each[:1] for key, each in TEXTS.items()} if name == "ShareGPT4V" else TEXTS
         assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
@@ -268,6 +269,7 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ([{"index": 1, "prediction": "a", "answer": "['a dog' 'a cat']"}], r"numpy array, write \.tolist\(\)"),
         ([{"response": "a", "labels": "['x y'\n 'z']"}], "numpy array"),
         ({"version": 2, "status": "error", "eval": {}, "samples": []}, "log of Inspect with the status error"),
+        ({"version": 2, "status": "cancelled", "samples": []}, "log of Inspect with the status cancelled"),
         ({"version": 2, "status": "started", "eval": {}, "samples": None}, "log of Inspect with the status started"),
         (
             [{"image/key": "1", "image/locale": "en", "en": {"caption": ["a"]}, "de": {"caption": ["b"]}}] * 2,
@@ -285,6 +287,9 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ({"a": {"1": "a dog", "2": "a cat"}, "b": {"1": "the dog", "2": "the cat"}}, "if the keys are systems"),
         ({"qid": 1, "query": "a dog", "windows": [[1, 2]]}, r"candidates: image_id is missing, .*fields are qid"),
         ([{"id": 1, "epoch": 1, "target": "x", "output": {"completion": ""}, "error": {}}], "ended with an error"),
+        ([{"id": 1, "epoch": 1, "target": "x", "output": {"error": "no answer in time"}}], "ended with an error"),
+        ([{"id": " ", "epoch": 1, "target": "x", "output": {"completion": "a"}}], r"\[0\]: the id is empty"),
+        ({"0": {"origin_prompt": "?", "prediction": "a", "gold": "a"}, "1": None}, "key '1': the value is missing"),
         ([{"recordId": "1", "modelOutput": {}, "error": {"errorCode": 400}}], "the request failed"),
         ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),
         (
@@ -439,6 +444,14 @@ def test_names_of_columns_and_ends_of_lines(tmp_path: Path) -> None:
     assert len(capmeter.load([{"vid": "v", "start": 1, "end": 2, "caption": t} for t in "ab"], on_missing="keep")) == 1
     answers = said({"custom_id": "KEY", "response": {"body": {"choices": [{"message": {"content": ""}}]}}})
     assert [each.candidate for each in capmeter.load(answers, on_missing="keep")] == [""] * 3
+
+
+def test_a_cancelled_log_with_an_empty_answer_is_read_with_a_note() -> None:
+    outputs = ({"choices": [{"message": {"content": text}}]} for text in ("", "a dog", []))
+    log = [{"id": k, "epoch": 1, "target": "x", "output": output} for k, output in enumerate(outputs)]
+    captions = capmeter.load({"version": 2, "status": "cancelled", "samples": log})
+    assert [each.candidate for each in captions] == ["", "a dog", ""]
+    assert captions.notes["incomplete_log"] == ["the run ended with the status cancelled: samples may be missing"]
 
 
 def test_all_failed_requests_are_named(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
     columns, rows = list(document.values()), list[dict[Any, Any]]()
     if document.keys().isdisjoint(_COLUMN_NAMES) or not columns[0] or _are_images(document, mapping):
         return []
-    if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
+    are_named = names_images or find_layout([document]) is not None
+    if are_named and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
         rows = [{name: column[place] for name, column in document.items()} for place in columns[0]]
     elif all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
         rows = [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
@@ -182,7 +183,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if isinstance(annotations, list) and all(isinstance(each, list) and len(each) == 1 for each in annotations):  # VIST
         document = {**document, "annotations": (annotations := [each for (each,) in annotations])}
     row_keys = _find_row_keys(document, fields)
-    if not row_keys and isinstance(document.get("categories"), list):
+    if not row_keys and (isinstance(document.get("categories"), list) or "samples" in document):
         _refuse_without_captions(document, name)
     if not row_keys and isinstance(annotations, list) and all(isinstance(entry, Mapping) for entry in annotations):
         row_keys = ["annotations"]
@@ -352,7 +353,7 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
         (key,) = row_keys
         tables = [each for each in NAMES["images"] if each != key and isinstance(document.get(each), list)]
         fields.ignore(document, [key, *tables[:1]])
-        if key == "samples" and "eval" in document and (status := document.get("status")) not in (None, "success"):
+        if key == "samples" and (status := document.get("status")) in ("cancelled", "error", "started"):
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
         return _rows_form(
             document[key], name, fields, key=key, table=(tables[0], document[tables[0]]) if tables else None
@@ -477,7 +478,7 @@ def _entries_of(values: Sequence[Any]) -> list[Any]:
 
 def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object holds captions keyed by image or video, as a sample of its values says."""
-    values = spread(document.values())
+    values = spread(value for value in document.values() if value is not None)
     have_both = any(isinstance(value, Mapping) and _rows_of_both(value, FieldMap()) for value in values)
     if have_both or all(map(_is_empty, values)) or document.keys() <= FIELD_OF.keys():
         return False

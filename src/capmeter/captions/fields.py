@@ -464,7 +464,9 @@ class FieldMap:
                 "give image_id in every row or in none"
             )
         if name and values.get(name) is not None:
-            return image_key(values.pop("id") if name == "id" else values[name], location, self.image_name or name)
+            is_own = self.image_name in self.all_names or self.image_name in self.paths
+            value = values.pop("id") if name == "id" else values[name]
+            return image_key(value, location, (self.image_name or name) if is_own else "the id")
         value = record.get(self.image_name or "image")
         found = "missing" if value is None else describe(value)
         advice = "correct or leave out the row" + ", or the format that was named" * (self.forced_layout is not None)

@@ -279,8 +279,10 @@ def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
 def _inspect(record: Record, location: str) -> dict[Any, Any]:
     """A sample of a log: the answer is the output's `completion`, else the content of its first choice."""
     completion = resolve_path(record, "output.completion", location)
-    answer = completion or answer_text(resolve_path(record, "output.choices[0]", location), location) or completion
-    if not answer and isinstance(record.get("error"), Mapping):
+    content = answer_text(resolve_path(record, "output.choices[0]", location), location)
+    answer = completion or (completion if content is None else content)
+    errors = record.get("error"), resolve_path(record, "output.error", location)
+    if not answer and errors != (None, None):
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
         )
