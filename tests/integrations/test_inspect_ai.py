@@ -75,6 +75,8 @@ def test_mistakes_are_reported_before_or_at_the_sample(adapter: Any) -> None:
     foreign = inspect_interface.SampleScore(inspect_interface.Score("C"), 7)
     with pytest.raises(InputError, match="expected scores by capmeter's scorer"):
         adapter.caption_scores()([foreign])
+    with pytest.raises(InputError, match="of one sample or more"):
+        adapter.caption_scores()([])
 
 
 TASK = """

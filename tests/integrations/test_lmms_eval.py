@@ -172,12 +172,25 @@ def test_prompts_answers_and_metrics_that_are_not_as_expected() -> None:
     task = CaptionTask("coco", FAST, image_id="question_id", references="answer", prompt="Caption it.")
     doc = {"question_id": 7, "answer": ["a dog"]}
     assert (task.doc_to_text(doc), task.doc_to_text(doc, {"prompt": "Look."})) == ("Caption it.", "Look.")
-    with pytest.raises(InputError, match="image 7: the model's answer is missing"):
-        task.process_results(doc, [])
+    for results, found in (
+        ([], "missing"),
+        (None, "missing"),
+        ([None], "missing"),
+        ([{"a": 1}], "an object"),
+        ([[5]], "t"),
+    ):
+        with pytest.raises(InputError, match=f"image 7: the model's answer is {found}"):
+            task.process_results(doc, results)  # type: ignore[arg-type]
+    assert task.process_results(doc, "a dog")["coco_CIDEr"]["pred"] == "a dog"
     with pytest.raises(InputError, match=r"an interval is asked for before any score; list coco_METRIC beside"):
         task.aggregate([task.process_results(doc | {"question_id": 12345}, ["a"])["coco_CIDEr_low"]])
     with pytest.raises(InputError, match="both group"):
         CaptionTask("coco", image_id="question_id", references="answer", groups=("in",))
+    with pytest.raises(InputError, match="no metric was given"):
+        CaptionTask("coco", [], image_id="question_id", references="answer")
+    with pytest.raises(InputError, match="task coco: answers without references: 7") as error:
+        task.aggregate([task.process_results(doc | {"answer": []}, ["a dog"])["coco_CIDEr"]])
+    assert "on_missing" not in str(error.value)
     with pytest.raises(InputError, match="on_mismatch is 'skip'"):
         model_answers.score_answers([{"image_id": 7, "candidate": "a", "references": ["a"]}], [], on_mismatch="skip")  # type: ignore[arg-type]
 

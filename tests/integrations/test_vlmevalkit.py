@@ -71,8 +71,16 @@ def test_references_of_other_images_and_bad_arguments_are_refused() -> None:
         COCO_Caption_Scorer(ref, shifted).compute_scores()
     with pytest.raises(InputError, match="only in ref: 7; only in gt: 8"):
         COCO_Caption_Scorer({"7": ["a"]}, {"8": ["a"]})
-    with pytest.raises(InputError, match=r"ref\['7'\] is a list of 2, expected a list of one caption"):
-        COCO_Caption_Scorer({"7": ["a", "b"]}, {"7": ["a"]}).compute_scores()
+    for value, found in ((["a", "b"], "a list of 2"), (None, "missing"), (5, "the number 5"), ({0: "a"}, "an object")):
+        with pytest.raises(InputError, match=rf"ref\['7'\] is {found}.*, expected a list of one caption"):
+            COCO_Caption_Scorer({"7": value}, {"7": ["a"]}).compute_scores()  # type: ignore[dict-item]
+
+
+def test_an_answer_without_references_is_named_without_options_of_other_commands(tmp_path: Path) -> None:
+    path = write_predictions(tmp_path, [row | {"references": []} for row in two_hundred()[:1]])
+    with pytest.raises(InputError, match="answers without references: ") as error:
+        evaluate(path)
+    assert "--" not in str(error.value)
 
 
 RUN = """

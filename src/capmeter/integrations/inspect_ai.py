@@ -30,8 +30,8 @@ def caption_scores() -> Metric:
 
     def compute(scores: list[SampleScore]) -> Value:
         details: list[dict[str, Any]] = [sample_score.score.metadata or {} for sample_score in scores]
-        if not all("references" in sample_details for sample_details in details):
-            raise InputError("caption_scores: expected scores by capmeter's scorer `captions`; use it with that scorer")
+        if not details or not all("references" in sample_details for sample_details in details):
+            raise InputError("caption_scores: expected scores by capmeter's scorer `captions`, of one sample or more")
         answer_rows = [
             {"image_id": each.sample_id, "candidate": each.score.answer or "", "references": detail["references"]}
             for each, detail in zip(scores, details, strict=True)

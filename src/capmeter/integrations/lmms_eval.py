@@ -103,11 +103,12 @@ class CaptionTask:
             results: the model's answers: one text, or several with `repeats`, which count as candidates of one image.
         """
         image_id, references, part = self._read(doc)
-        answers = [answer_text for each in results for answer_text in ([each] if isinstance(each, str) else each)]
-        if not answers or not all(isinstance(answer_text, str) for answer_text in answers):
+        listed = results if isinstance(results, list | tuple) else [results]
+        answers = [text for each in listed for text in (each if isinstance(each, list | tuple) else [each])]
+        if others := [each for each in answers or [None] if not isinstance(each, str)]:
             raise InputError(
-                f"task {self.name}, image {image_id}: the model's answer is {describe(answers or None)}, expected a "
-                "caption as text"
+                f"task {self.name}, image {image_id}: the model's answer is {describe(others[0])}, expected a caption "
+                "as text"
             )
         content = {"pred": answers[0] if len(answers) == 1 else answers, "answer": references}
         every = {"image_id": image_id, "digest": _digest([image_id, content])}  # by which intervals find their run

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from capmeter.captions.load import load
 from capmeter.captions.text_checks import ReferenceFit
 from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import parse_list
@@ -30,10 +31,10 @@ def parse_metrics(metrics: str | Iterable[str | Metric] | Mapping[str, str | Met
     >>> [(name, str(metric)) for name, metric in parse_metrics(["CIDEr", "rouge-l"]).items()]
     [('CIDEr', 'cider-d'), ('rouge-l', 'rouge-l')]
     """
-    if isinstance(metrics, Mapping):
+    if isinstance(metrics, Mapping) and metrics:
         return {metric_name: parse_metrics([each]).popitem()[1] for metric_name, each in metrics.items()}
     named_metrics: dict[str, Metric] = {}
-    for each in [metrics] if isinstance(metrics, str) else metrics:
+    for each in [metrics] if isinstance(metrics, str) else list(metrics) or [""]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CapmeterWarning)  # that CIDEr is cider-d: the signature says so
             parsed = parse_list(each if isinstance(each, str) else [each])
@@ -63,7 +64,9 @@ def score_answers(
         raise InputError(f"on_mismatch is {on_mismatch!a}, expected 'error' or 'warn'")
     if not rows:
         raise InputError("there are no answers to score; did the framework run the model on any document?")
-    captions = load([dict(row) for row in rows], format="json")
+    captions = load([dict(row) for row in rows], format="json", on_missing="keep")
+    if missing_ids := [each.image_id for each in captions if not each.references]:
+        raise InputError(f"answers without references: {list_names(missing_ids)}; expected a list of captions for each")
     mismatch = ReferenceFit.measure(captions).describe_mismatch()
     if mismatch and on_mismatch == "error":
         raise InputError(f"not scored: {mismatch} (on_mismatch='warn' scores them all the same)")

@@ -70,7 +70,7 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
         """
         answer_rows = []
         for image_id, candidates in self.ref.items():
-            if isinstance(candidates, str) or len(candidates) != 1:
+            if not isinstance(candidates, list | tuple) or len(candidates) != 1:
                 raise InputError(f"ref[{image_id!r}] is {describe(candidates)}, expected a list of one caption")
             answer_rows.append({"image_id": str(image_id), "candidate": candidates[0], "references": self.gt[image_id]})
         results = score_answers(answer_rows, self.metrics.values(), on_mismatch=self.on_mismatch)
@@ -97,7 +97,7 @@ def evaluate(eval_file: str | os.PathLike[str], **options: Any) -> dict[str, flo
     Raises:
         InputError: the file is not as expected, or its references cannot be those of the captions.
     """
-    captions = load(eval_file)
+    captions = load(eval_file, on_missing="keep")
     ref = {caption.id: [caption.candidate] for caption in captions}
     gt = {caption.id: list(caption.references) for caption in captions}
     scorer_options = {name: options[name] for name in ("metrics", "on_mismatch") if name in options}
