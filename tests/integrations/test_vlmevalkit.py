@@ -10,6 +10,7 @@ import pytest
 from support.frameworks import expected_scores, framework_python, run_framework, two_hundred
 
 from capmeter.core.errors import InputError
+from capmeter.evaluation.base import CapmeterWarning
 from capmeter.integrations.vlmevalkit import COCO_Caption_Scorer, evaluate
 
 METRICS = "bleu-1,bleu-2,bleu-3,bleu-4,rouge-l,cider-d"
@@ -81,6 +82,16 @@ def test_an_answer_without_references_is_named_without_options_of_other_commands
     with pytest.raises(InputError, match="answers without references: ") as error:
         evaluate(path)
     assert "--" not in str(error.value)
+
+
+def test_failed_and_empty_answers_are_warnings(tmp_path: Path) -> None:
+    rows = two_hundred()
+    rows[3]["candidate"], rows[5]["candidate"] = "Failed to obtain answer via API.", ""
+    with pytest.warns(CapmeterWarning) as warnings:
+        evaluate(write_predictions(tmp_path, rows), metrics="ROUGE_L")
+    noted = {str(each.message).split(":")[0]: str(each.message).split(": ")[1] for each in warnings}
+    assert noted["empty candidate"] == str(rows[5]["image_id"])
+    assert noted["error messages of a program or a server in place of a caption"] == str(rows[3]["image_id"])
 
 
 RUN = """

@@ -15,7 +15,7 @@ from capmeter.captions.text_checks import ReferenceFit
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.base import CapmeterWarning, Metric, merge_notes
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import evaluate
@@ -51,6 +51,8 @@ def score_answers(
 ) -> Results:
     """Scores answers as `capmeter.score` scores the same captions, each sentence tokenised once for all metrics.
 
+    Notes on them, such as error messages in place of captions, are warnings, since frameworks show the scores alone.
+
     Args:
         rows: native rows: `image_id`, `candidate`, `references`; several rows of an image are several candidates.
         metrics: what is computed.
@@ -67,12 +69,12 @@ def score_answers(
     captions = load([dict(row) for row in rows], format="json", on_missing="keep")
     if missing_ids := [each.image_id for each in captions if not each.references]:
         raise InputError(f"answers without references: {list_names(missing_ids)}; expected a list of captions for each")
-    mismatch = ReferenceFit.measure(captions).describe_mismatch()
-    if mismatch and on_mismatch == "error":
+    if on_mismatch == "error" and (mismatch := ReferenceFit.measure(captions).describe_mismatch()):
         raise InputError(f"not scored: {mismatch} (on_mismatch='warn' scores them all the same)")
-    if mismatch:
-        warnings.warn(mismatch, CapmeterWarning, stacklevel=2)
-    return evaluate(captions, tuple(dict.fromkeys(metrics)), settings=settings)
+    results = evaluate(captions, tuple(dict.fromkeys(metrics)), settings=settings)
+    for reason, ids in merge_notes([results.notes, *(scores.notes for scores in results.values())]).items():
+        warnings.warn(f"{reason.replace('_', ' ')}: {list_names(ids)}", CapmeterWarning, stacklevel=3)
+    return results
 
 
 def with_intervals(results: Results, metrics: Mapping[str, Metric]) -> dict[str, tuple[float, float, float]]:
