@@ -192,6 +192,7 @@ def test_bad_times_get_a_sentence(times: Any, sentence: str) -> None:
             {"v7": GROUND_TRUTH["v7"], "v8": {"pred": "From 0 to 4 a"}},
             "video v8: .*the fields pred, expected its events",
         ),
+        ({"v7": GROUND_TRUTH["v7"], "v8": {"error": "timeout"}}, "video v8: .*the fields error, expected its events"),
         ({"v7": [GROUND_TRUTH["v7"], {"sentences": ["a"]}]}, r"video v7\[1\]: .*expected its events"),
         ([{"id": "v7", "starts": [0, 1], "ends": [1, 2]}], "captions is missing"),
         ([{"id": "v7", "starts": [0, 1], "ends": [1], "captions": ["a"]}], "2 starts for 1 captions"),

@@ -290,6 +290,17 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ([{"id": 1, "epoch": 1, "target": "x", "output": {"error": "no answer in time"}}], "ended with an error"),
         ([{"id": " ", "epoch": 1, "target": "x", "output": {"completion": "a"}}], r"\[0\]: the id is empty"),
         ({"0": {"origin_prompt": "?", "prediction": "a", "gold": "a"}, "1": None}, "key '1': the value is missing"),
+        (
+            [
+                {
+                    "doc_id": 0,
+                    "filtered_resps": ["a"],
+                    "x_CIDEr": {"pred": "a", "image_id": 1},
+                    "x_SPICE": {"pred": "b", "image_id": 1},
+                }
+            ],
+            "its metrics have different captions",
+        ),
         ([{"recordId": "1", "modelOutput": {}, "error": {"errorCode": 400}}], "the request failed"),
         ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),
         (

@@ -35,7 +35,7 @@ EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"annotation", "capti
 """Names by which a record may hold events."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""
-_TEXT_FIELDS = {*TEXT_NAMES, *SHORT_NAMES, "prediction"}
+_TEXT_FIELDS = {*TEXT_NAMES, *SHORT_NAMES, "prediction", "error"}
 _LATEST, _DATE = 1e7, re.compile(r"\d{4}-\d\d")  # seconds, of any video
 _STARTS = frozenset(NAMES["start"])
 _LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
@@ -319,7 +319,8 @@ def _is_span(value: Any) -> bool:
 
 
 def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
-    """Joins rows of single events to one row per video (and system, and annotator); other rows pass unchanged."""
+    """Joins rows of single events to one row per video (and system, and annotator); other rows pass unchanged, and each
+    reference stays by itself where those of any video have one time, as captions of clips."""
     videos: dict[tuple[str, str | None, str | None], list[CaptionRow]] = {}
     for row in rows:
         if not row.single_event or row.events is None:
@@ -332,7 +333,12 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
             raise InputError(
                 f"{row.location}: no annotator, whom other events of {image_id!a} have; add it, or leave out the row"
             )
-    for event_rows in _separate(list(videos.values())):
+    event_lists = list(videos.values())
+    several = (rows for rows in event_lists if len(rows) > 1 and rows[0].candidate is None)
+    times = [{row.events.times for row in rows if row.events is not None} for rows in several]
+    if times and all(len(each) == 1 and len(next(iter(each))[0]) == 2 for each in times):  # captions of clips
+        event_lists = [[row] for rows in event_lists for row in rows]
+    for event_rows in event_lists:
         row, events = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
         is_reference = row.candidate is None and row.reference_events == (row.events,)
         row.events = Events(tuple(each.times[0] for each in events), tuple(each.sentences[0] for each in events))
@@ -343,15 +349,6 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
         if row.candidate is not None:
             row.id, row.candidate = None, row.events.paragraph
         yield row
-
-
-def _separate(videos: list[list[CaptionRow]]) -> list[list[CaptionRow]]:
-    """The rows of each video; each reference by itself where those of any video have one time, as captions of clips."""
-    several = (rows for rows in videos if len(rows) > 1 and rows[0].candidate is None)
-    times = [{row.events.times for row in rows if row.events is not None} for rows in several]
-    if not times or not all(len(each) == 1 and len(next(iter(each))[0]) == 2 for each in times):
-        return videos
-    return [[row] for rows in videos for row in rows]
 
 
 def _references_of_video(event_rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:

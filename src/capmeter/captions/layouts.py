@@ -265,10 +265,12 @@ def can_name_image(value: Any, name: str) -> bool:
 
 def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
     """A sample's entry for a metric has the caption, the references and the image; tasks without one have `target`."""
-    for value in record.values():
-        if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
-            fields = {"image_id": value["image_id"], "candidate": only_item(value["pred"], location, "pred")}
-            return fields | ({"answer": value["answer"]} if "answer" in value else {})
+    values = [value for value in record.values() if isinstance(value, Mapping) and {"pred", "image_id"} <= value.keys()]
+    entries = [{name: value[name] for name in ("image_id", "pred", "answer") if name in value} for value in values]
+    if len(set(map(str, entries))) > 1:
+        raise InputError(f"{location}: its metrics have different captions, references or images; keep those of one")
+    if entries:
+        return {"candidate": only_item(entries[0].pop("pred"), location, "pred")} | entries[0]
     fields = {
         "image_id": record.get("doc_id"),
         "candidate": only_item(record.get("filtered_resps"), location, "filtered_resps"),
