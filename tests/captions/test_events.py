@@ -195,6 +195,11 @@ def test_bad_times_get_a_sentence(times: Any, sentence: str) -> None:
         ({"v7": GROUND_TRUTH["v7"], "v8": {"error": "timeout"}}, "video v8: .*the fields error, expected its events"),
         ({"v7": [GROUND_TRUTH["v7"], {"sentences": ["a"]}]}, r"video v7\[1\]: .*expected its events"),
         ([{"id": "v7", "starts": [0, 1], "ends": [1, 2]}], "captions is missing"),
+        (
+            [{"id": "v7", "events": [{"segment": [0, 1], "text": "a"}]}, {"id": "v8"}],
+            r"\[1\]: it has no time, which the",
+        ),
+        ([*[{"id": "v7", "timestamps": [], "sentences": []}] * 2, {"id": "v8", "sentences": ["a"]}], "it has no time"),
         ([{"id": "v7", "starts": [0, 1], "ends": [1], "captions": ["a"]}], "2 starts for 1 captions"),
         ([{"id": "v7", "start": 0, "end": 1, "caption": "a", "annotator": k} for k in ("A", None)], "no annotator"),
     ],

@@ -149,10 +149,11 @@ class FieldMap:
         self._choose_image(records, names)
         may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
         timed = records if may_have_times else []
-        self._event_lists = {found[2][0] for each in timed if (found := find_lists(each)) and not found[2][1]}
+        found = [(each, find_lists(each)) for each in timed]
+        self._event_lists = {lists[2][0] for _, lists in found if lists is not None and not lists[2][1]}
         if layout is not None and not layout.fields:
             self._event_lists |= layout.marks & EVENT_NAMES
-        are_timed = (event_time(record) or set(layouts.TIMES) <= self.find_fields(record) for record in timed)
+        are_timed = (lists or event_time(each) or set(layouts.TIMES) <= self.find_fields(each) for each, lists in found)
         self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
         is_plain = not (layout or self._chosen or self._are_timed or "caption" in self._nested)
         is_plain = is_plain and self.keep is None and self.image_name == "image_id"
@@ -492,7 +493,7 @@ class FieldMap:
         location, texts = row.location, reference_names if side == "references" else []
         found = find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:
-            if self._are_timed and event_time(record) is None and "start" not in values:
+            if self._are_timed and not (event_time(record) or "start" in values or row.reference_events):
                 raise InputError(
                     f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
                     "give it [start, end], or leave out the row"

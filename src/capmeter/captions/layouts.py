@@ -283,8 +283,7 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
     completion = resolve_path(record, "output.completion", location)
     content = answer_text(resolve_path(record, "output.choices[0]", location), location)
     answer = completion or (completion if content is None else content)
-    errors = record.get("error"), resolve_path(record, "output.error", location)
-    if not answer and errors != (None, None):
+    if not answer and (record.get("error") is not None or resolve_path(record, "output.error", location) is not None):
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
         )
