@@ -349,22 +349,21 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
         rows = {place: {"split": key, **row} if isinstance(row, Mapping) else row for place, key, row in placed}
         return _rows_form(rows, name, fields)
     rivals = [key for key in others if _rows_of(document[key], fields)]
+    lists = {key: value for key, value in document.items() if isinstance(value, list)}
     if len(row_keys) == 1 and not rivals:
         (key,) = row_keys
-        tables = [each for each in NAMES["images"] if each != key and isinstance(document.get(each), list)]
-        fields.ignore(document, [key, *tables[:1]])
+        table = next(((each, document[each]) for each in NAMES["images"] if each != key and each in lists), None)
+        fields.ignore(document, [key, *(table or ())[:1]])
         if key == "samples" and (status := document.get("status")) in ("cancelled", "error", "started"):
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
-        return _rows_form(
-            document[key], name, fields, key=key, table=(tables[0], document[tables[0]]) if tables else None
-        )
+        return _rows_form(document[key], name, fields, key=key, table=table)
     rows = {place: row for place, _, row in placed}
     probe = _probe(spread(rows.values()), fields)
     ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
     all_ids = set().union(*ids_by_key)
     are_unclear = None in all_ids or len(all_ids) < sum(map(len, ids_by_key))
     if not rivals and (are_unclear or probe.image_name == "id") and all(is_video(document[key]) for key in row_keys):
-        return _keyed_form({key: value for key, value in document.items() if isinstance(value, list)}, name, fields)
+        return _keyed_form(lists, name, fields)
     if are_unclear or rivals:
         raise InputError(
             f"{name}: there are rows of captions under several keys ({list_names([*row_keys, *rivals])}), and any "

@@ -52,8 +52,6 @@ Compression = Literal["gzip", "zstd", "zip"]
 _SIGNATURES: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read whole; JSON lines, tables and Parquet may be longer."""
-LARGE = 1 << 28
-"""Bytes above which a file is read in parts (a quarter of it for a compressed one)."""
 LONGEST_LINE = 1 << 28
 """Bytes of one line, of a file that is read line by line."""
 MAX_RATIO = 100
@@ -133,11 +131,6 @@ class CaptionSource:
     def max_content(self) -> int:
         """The bytes that a compressed file may hold."""
         return max(LARGEST_DOCUMENT, MAX_RATIO * self.size)
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the file is large enough to be read in parts."""
-        return self.size > (LARGE // 4 if self.compression else LARGE)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

@@ -55,6 +55,7 @@ app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
 # options without effect where parts of captions get files of scores
 _NOT_OF_PARTS = ("output", "per_caption", "texts", "minimum", "maximum", "dry_run")
+_LARGE = 1 << 28  # bytes of a file from which --parts is advised; a quarter of it for a compressed one
 
 
 def _read_workers(text: str) -> tuple[bool, int]:
@@ -362,7 +363,7 @@ def _read_systems(
     for named_file in options.candidates:
         given_name, path = name_and_path(named_file)
         source = CaptionSource.resolve(path)
-        if source.is_large:
+        if source.size > (_LARGE // 4 if source.compression else _LARGE):
             echo(f"note: {source.name} is large; --parts FOLDER holds one part at a time, and goes on after a crash")
         file = Part(source, for_metrics(options.load, metrics), keep=keep).read()
         for name, (_, captions) in file.systems.items():
