@@ -140,7 +140,7 @@ def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> C
     if container := containers.TarShard if is_shard else binary_formats.get(first_line[:4]):
         return container(source)
     for start, description in layouts.NAMES["other files"].items():
-        if first_line.startswith(start.encode("latin-1")):
+        if b"\n".join((first_line, second_line)).startswith(start.encode("latin-1")):
             raise InputError(f"{source.name}: {description}")
     if b"\0" in first_line[:4]:
         raise InputError(f"{source.name}: it looks like UTF-16 or UTF-32; save the file as UTF-8")
