@@ -26,7 +26,8 @@ from capmeter_research.networks.own_metric.recipe import CapmeterRecipe, TaggerR
 from capmeter_research.networks.own_metric.run import train_capmeter
 from capmeter_research.networks.own_metric.tuning import component_logits, tune_weights, weight_grid
 
-from capmeter.core.checkpoints import Checkpoint, TrainingData
+from capmeter import score
+from capmeter.core.checkpoints import Checkpoint, TrainingData, load_checkpoint
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder
 from capmeter.evaluation.base import RunContext
@@ -208,6 +209,26 @@ def test_a_larger_encoder_is_distilled_into_the_network(tmp_path: Path) -> None:
     np.testing.assert_equal(distilled, network)
     done = run(*command, "--network", str(tmp_path / "out"), "--select", "flickr8k-cf:clipscore2021(expect=none)")
     assert done.returncode == 1 and "is distilled already" in done.stderr
+
+
+def test_the_distilled_weights_are_those_of_the_network_and_a_student() -> None:
+    """As in the model card; a permuted caption scores lower than with the network, the others about as high."""
+    distilled, network = (load_checkpoint(name, "capmeter") for name in ("capmeter-distilled", "capmeter"))
+    np.testing.assert_equal({name: distilled.weights[name] for name in network.weights}, dict(network.weights))
+    assert all(name.startswith("student.") for name in distilled.weights.keys() - network.weights.keys())
+    references = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
+    candidates = [
+        "a dog runs on the grass",
+        "a white dog runs on the grass",
+        "a plate of food",
+        "grass the on runs dog a",
+    ]
+    metrics = "capmeter", "capmeter(checkpoint=capmeter-distilled)"
+    results = score(candidates=candidates, references=[references] * 4, metrics=metrics)
+    scores, distilled_scores = (results[metric].items.array for metric in metrics)
+    np.testing.assert_allclose(scores, [0.852, 0.771, 0.002, 0.532], atol=0.002)
+    np.testing.assert_allclose(distilled_scores, [0.882, 0.783, 0.001, 0.365], atol=0.002)
+    assert results[metrics[0]].parts == results[metrics[1]].parts
 
 
 def test_a_student_estimates_what_its_teacher_adds_and_ranks_perturbed_captions_below() -> None:

@@ -44,7 +44,7 @@ class DistillationOptions(LargerOptions):
     """The captions, the network, the larger encoder, and the judgments."""
 
     encoder: str = option("capmeter-large", "Name or folder of the larger encoder's checkpoint.")
-    pairs: int = option(12000, "Number of captions that the larger encoder reads.", minimum=2)
+    pairs: int = option(8192, "Number of captions that the larger encoder reads.", minimum=2)
     photos: int = option(10000, "Number of training photos that they are drawn from.", minimum=CAPTIONS_PER_PHOTO)
     perturbed_photos: int = option(1000, "Number of training photos with perturbed captions.", minimum=2)
 
