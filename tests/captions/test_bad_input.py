@@ -89,6 +89,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "bzip2": (b"BZh91AY", "compressed by bzip2, which is not read; unpack it with bunzip2"),
     "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS .* git lfs pull"),
     "a page": (b"<!DOCTYPE html>\n<html>", "a page of the web, as a failed download leaves"),
+    "results of no captions": (b'{"results": {}, "version": "1"}', "results is empty: no captions were written"),
+    "predictions of none": (b'{"predictions": [], "model": "ours", "config": {"beam": 5}}', "predictions is empty"),
     "subtitles": (b"1\n00:00:00,000 --> 00:00:04,000\na dog runs\n", "subtitles, .* start, end and caption"),
     "a line for Excel": (b"sep=;\nimage_id;caption\n1;a dog\n", "Excel .* leave it out"),
     "UTF-16 without a mark": ('{"image_id": 1}'.encode("utf-16-le"), "it looks like UTF-16 or UTF-32; save the file as UTF-8"),
