@@ -325,7 +325,7 @@ class CaptionSet:
     def _caption(self, row_index: int) -> Caption:
         candidate = self.pool[int(self.candidates[row_index])]
         references = tuple(self.pool[int(sentence_index)] for sentence_index in self.references[row_index])
-        others: Any = (each[row_index] for each in (self.images, self.systems, self.humans, self.events))
+        others = self.images[row_index], self.systems[row_index], self.humans[row_index], self.events[row_index]
         return Caption(self.ids[row_index], self.image_ids[row_index], candidate, references, *others)
 
     @cached_property

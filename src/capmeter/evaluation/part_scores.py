@@ -51,6 +51,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names
 from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
+from capmeter.core.ragged import differ
 from capmeter.core.settings import Settings, home_path
 from capmeter.evaluation.base import UNUSED, Floats, Metric
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
@@ -226,11 +227,12 @@ def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
     [array([ 0, -1]), array([-1,  1])]
     """
     hashes = np.concatenate(image_hashes)
-    _, image_indices, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    order = np.argsort(image_indices, kind="stable")
+    order = np.argsort(hashes, kind="stable")
+    starts = np.flatnonzero(differ(hashes[order]))
+    counts = np.diff(starts, append=len(hashes))
     numbers = np.empty(len(hashes), np.int64)
-    numbers[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    numbers[counts[image_indices] == 1] = -1
+    numbers[order] = np.arange(len(hashes)) - np.repeat(starts, counts)
+    numbers[order[starts[counts == 1]]] = -1
     return np.split(numbers, np.cumsum([len(part_hashes) for part_hashes in image_hashes])[:-1])
 
 
@@ -382,9 +384,9 @@ def combine(
         is_own = system == name if name else system.is_null() | (system == "")
         scored = rows.filter(is_own & dataset.field(str(metrics[0])).is_valid())
         scores = _score_rows(scored, metrics, {reason: count for reason, (count, _) in notes.items()}, resamples, seed)
-        numbers = number_captions([scored.to_table(columns=[_HASH])[_HASH].to_numpy()])[0]
-        if len(repeated := np.flatnonzero(numbers > 0)):
-            ids = scored.to_table(columns=["id"])["id"].take(repeated[:NOTED_IDS]).to_pylist()
+        hashes = scored.to_table(columns=[_HASH])[_HASH].to_numpy()
+        if len(repeated := np.flatnonzero(number_captions([hashes])[0] > 0)):
+            ids = scored.take(repeated[:NOTED_IDS], columns=["id"])["id"].to_pylist()
             notes["repeated_candidates"] = len(repeated), ids
         if part is not None and (table := references_of(part.options)) is not None:
             images, scored_images = (
@@ -428,8 +430,8 @@ def _score_rows(
         )
         for name in ("id", "image_id")  # one after the other: of ten million captions each takes a third of a gigabyte
     )
-    if len(repeated := np.flatnonzero(number_captions([ids])[0] > 0)):
-        id = read_column("id")[int(repeated[0])].as_py()
+    if not differ(np.sort(ids)).all():
+        id = read_column("id")[int(np.argmax(number_captions([ids])[0] > 0))].as_py()
         raise InputError(
             f"duplicate id {id!a}; scores are keyed by id: give each candidate an id of its own, or leave ids out"
         )
