@@ -404,9 +404,11 @@ class DCASE2024Evaluate(Evaluate):
         super().__init__(preprocess, "dcase2024", **arguments)
 
 
-_CLASSES: dict[str, type[AACMetric]] = {name: type(
-    class_name, (AACMetric,), {"function": staticmethod(function), "__module__": __name__}
-) for name, class_name, function in (
+def _metric_class(name: str, function: Callable[..., Any]) -> type[AACMetric]:
+    return type(name, (AACMetric,), {"function": staticmethod(function), "__module__": __name__})
+
+
+_CLASSES = {name: _metric_class(class_name, function) for name, class_name, function in (
     ("bert_score", "BERTScoreMRefs", bert_score_mrefs), ("bleu", "BLEU", bleu), ("bleu_1", "BLEU1", bleu_1),
     ("bleu_2", "BLEU2", bleu_2), ("bleu_3", "BLEU3", bleu_3), ("bleu_4", "BLEU4", bleu_4),
     ("cider_d", "CIDErD", cider_d), ("fer", "FER", fer), ("fense", "FENSE", fense), ("meteor", "METEOR", meteor),

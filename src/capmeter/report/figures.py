@@ -39,7 +39,7 @@ def house_style() -> Iterator[None]:
         import matplotlib
     except ImportError:
         raise MissingBackend("plots need matplotlib; install it with: pip install 'capmeter[report]'") from None
-    with matplotlib.rc_context(matplotlib.rc_params_from_file(_STYLE)):
+    with matplotlib.rc_context(fname=_STYLE):
         yield
 
 
