@@ -34,8 +34,9 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from capmeter.core.ragged import Ragged
+from capmeter.core.ragged import Ragged, distinct
 
 if TYPE_CHECKING:
     from capmeter.text.tokenization.lexer import Lexer, Marks
@@ -133,35 +134,15 @@ def tokenise_to_ids(sentences: Sequence[str]) -> tuple[Ragged, list[str]]:
     Returns:
         Token ids, row i of sentence i, and the tokens by id.
     """
-    is_simple = np.array([_SIMPLE.fullmatch(sentence) is not None for sentence in sentences], bool)
-    token_ids = _WordIds()
-    simple_rows = np.flatnonzero(is_simple)
-    token_rows, simple_words = _split_simple([sentences[row] for row in simple_rows.tolist()])
-    # A word's tokens depend on the word alone, except for contractions.
-    is_contraction = np.array([word in CONTRACTIONS for word in simple_words], bool)
-    has_contraction = np.zeros(len(sentences), bool)
-    has_contraction[simple_rows[token_rows.rows[is_contraction[token_rows.values]]]] = True
-    plain_rows = np.flatnonzero(~has_contraction[simple_rows])
-    token_rows, simple_rows = token_rows.take(plain_rows), simple_rows[plain_rows]
-    tokens_of_word = Ragged.from_rows(
-        [[token_ids[token] for token in _word_tokens(word)] for word in simple_words], np.int32
-    )
-    word_tokens = tokens_of_word.take(token_rows.values)
-    token_rows = Ragged(word_tokens.values, word_tokens.offsets[token_rows.offsets])
-    other_rows = np.flatnonzero(~is_simple | has_contraction)
-    other_ids = [
-        [token_ids[token] for token in tokenise(sentences[sentence_index])] for sentence_index in other_rows.tolist()
-    ]
-    return Ragged.merged([token_rows, Ragged.from_rows(other_ids, np.int32)], [simple_rows, other_rows]), list(
-        token_ids
-    )
-
-
-def _word_tokens(word: str) -> tuple[str, ...]:
-    """Returns the tokens of a word of a simple sentence: a word that is not an abbreviation loses its full stop."""
-    if word[-1] != ".":
-        return (word,)
-    return (word[:-1],) if len(word) > 2 and _abbreviation().fullmatch(word) is None else _last_word_tokens(word)
+    simple_rows = np.flatnonzero([_SIMPLE.fullmatch(sentence) is not None for sentence in sentences])
+    word_rows, is_regular, words = _split_simple([sentences[row] for row in simple_rows.tolist()])
+    regular_rows = np.flatnonzero(is_regular)
+    is_other = np.ones(len(sentences), bool)
+    is_other[simple_rows[regular_rows]] = False
+    other_rows, token_ids = np.flatnonzero(is_other), _WordIds(zip(words, range(len(words)), strict=True))
+    other_ids = [[token_ids[token] for token in tokenise(sentences[row])] for row in other_rows.tolist()]
+    parts = [word_rows.take(regular_rows), Ragged.from_rows(other_ids, np.int32)]
+    return Ragged.merged(parts, [simple_rows[regular_rows], other_rows]), list(token_ids)
 
 
 class _WordIds(dict[str, int]):
@@ -172,15 +153,29 @@ class _WordIds(dict[str, int]):
         return word_id
 
 
-def _split_simple(sentences: list[str]) -> tuple[Ragged, list[str]]:
-    """Splits simple sentences into words, still with a final full stop; returns their ids and the words by id."""
-    word_ids, id_parts = _WordIds({"|": 0}), [np.zeros(0, np.int32)]
+def _split_simple(sentences: list[str]) -> tuple[Ragged, npt.NDArray[np.bool_], list[str]]:
+    """Splits simple sentences into words, without a final full stop.
+
+    Returns:
+        The ids of each sentence's words; whether these are its tokens, since no word is a contraction and the last is
+        no abbreviation, which would keep its full stop; and the words by id.
+    """
+    word_ids, id_parts = _WordIds({"|": 0, ".": 1}), [np.zeros(0, np.int32)]
     for start in range(0, len(sentences), _BLOCK):  # the words of a block are in the processor's cache
-        words = " | ".join([*sentences[start : start + _BLOCK], ""]).lower().replace(",", " ").split()
+        text = " | ".join([*sentences[start : start + _BLOCK], ""]).lower().replace(",", " ").replace(".", " . ")
+        words = text.split()
         id_parts.append(np.fromiter(map(word_ids.__getitem__, words), np.int32, len(words)))
-    flat_ids = np.concatenate(id_parts)
-    sentence_ends = np.flatnonzero(flat_ids == 0)
-    return Ragged.from_lengths(flat_ids[flat_ids > 0] - 1, np.diff(sentence_ends, prepend=-1) - 1), list(word_ids)[1:]
+    flat_ids, words = np.concatenate(id_parts), list(word_ids)
+    is_word, sentence_numbers = flat_ids > 1, np.cumsum(flat_ids == 0)
+    is_irregular = np.array([word in CONTRACTIONS for word in words], bool)[flat_ids]
+    last_places = np.flatnonzero(flat_ids == 1) - 1
+    last_ids = flat_ids[last_places]
+    abbreviations = [k for k in distinct(last_ids).tolist() if _abbreviation().fullmatch(f"{words[k]}.")]
+    is_irregular[last_places[np.isin(last_ids, abbreviations)]] = True
+    is_regular = np.ones(len(sentences), bool)
+    is_regular[sentence_numbers[is_irregular]] = False
+    word_counts = np.bincount(sentence_numbers[is_word], minlength=len(sentences))
+    return Ragged.from_lengths(flat_ids[is_word] - 2, word_counts), is_regular, words[2:]
 
 
 @lru_cache(maxsize=65536)
