@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.core.ragged import Ragged, distinct, expand_ranges, row_offsets
+from capmeter.core.ragged import Ragged, differ, distinct, expand_ranges, row_offsets
 from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources, normalise_texts
 from capmeter.text.meteor.synonyms import Ints, polynomial_hashes
 from capmeter.text.tokenization.token_tables import (
@@ -170,30 +170,30 @@ class _PairTable:
     def __init__(self, left: Ints, right: Ints, values: Ints) -> None:
         pair_keys = left.astype(np.int64) << 32 | right.astype(np.int64)
         key_order = np.argsort(pair_keys, kind="stable")
-        self._keys, self._values = pair_keys[key_order], values[key_order]
-        self._shift = np.uint64(64 - max(12, (8 * len(pair_keys)).bit_length()))
+        starts = np.flatnonzero(differ(pair_keys[key_order]))
+        self._keys = pair_keys[key_order[starts]]
+        self._values = Ragged(values[key_order], np.append(starts, len(values)))
+        self._shift = np.uint64(64 - max(12, (8 * len(self._keys)).bit_length()))
         # This hash table rejects nearly all queries at once.
         self._occupied = np.zeros(1 << int(64 - self._shift), bool)
         self._occupied[self._hash(self._keys)] = True
-
-    def __len__(self) -> int:
-        return len(self._keys)
 
     def _hash(self, pair_keys: Ints) -> npt.NDArray[np.uint64]:
         key_hashes: npt.NDArray[np.uint64] = pair_keys.view(np.uint64) * _HASH_FACTOR >> self._shift
         return key_hashes
 
     def sides(self) -> tuple[Ints, Ints]:
-        """Returns the left and the right numbers of all pairs."""
+        """Returns the left and the right numbers of the distinct pairs."""
         return self._keys >> 32, self._keys & 0xFFFFFFFF
 
     def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """Looks pairs up; returns the indices of those in the table (one per occurrence), and their values."""
         pair_keys = left.astype(np.int64, copy=False) << 32 | right
         possible_indices = np.flatnonzero(self._occupied.take(self._hash(pair_keys).view(np.int64)))
-        entry_starts = np.searchsorted(self._keys, pair_keys[possible_indices])
-        entry_counts = np.searchsorted(self._keys, pair_keys[possible_indices], side="right") - entry_starts
-        return np.repeat(possible_indices, entry_counts), self._values[expand_ranges(entry_starts, entry_counts)]
+        positions = np.searchsorted(self._keys, pair_keys[possible_indices])
+        is_present = self._keys.take(positions, mode="clip") == pair_keys[possible_indices]
+        found_values = self._values.take(positions[is_present])
+        return np.repeat(possible_indices[is_present], found_values.lengths), found_values.values
 
 
 @dataclass(frozen=True, eq=False)
