@@ -169,9 +169,10 @@ def _split_simple(sentences: list[str]) -> tuple[Ragged, npt.NDArray[np.bool_], 
     is_word, sentence_numbers = flat_ids > 1, np.cumsum(flat_ids == 0)
     is_irregular = np.array([word in CONTRACTIONS for word in words], bool)[flat_ids]
     last_places = np.flatnonzero(flat_ids == 1) - 1
-    last_ids = flat_ids[last_places]
-    abbreviations = [k for k in distinct(last_ids).tolist() if _abbreviation().fullmatch(f"{words[k]}.")]
-    is_irregular[last_places[np.isin(last_ids, abbreviations)]] = True
+    is_abbreviation = np.zeros(len(words), bool)
+    for k in distinct(flat_ids[last_places]).tolist():
+        is_abbreviation[k] = _abbreviation().fullmatch(f"{words[k]}.") is not None
+    is_irregular[last_places] |= is_abbreviation[flat_ids[last_places]]
     is_regular = np.ones(len(sentences), bool)
     is_regular[sentence_numbers[is_irregular]] = False
     word_counts = np.bincount(sentence_numbers[is_word], minlength=len(sentences))
