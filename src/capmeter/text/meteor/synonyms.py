@@ -221,9 +221,11 @@ def word_hashes(words: Sequence[str]) -> Hashes:
 
 def polynomial_hashes(words: Sequence[str], factor: int) -> Hashes:
     """Returns Σ unitᵢ factorⁿ⁻¹⁻ⁱ over the n units of UTF-16 of each word, modulo 2⁶⁴; the factor is odd."""
-    encoded_words = [word.encode("utf-16-le", "surrogatepass") for word in words]
-    word_lengths = np.fromiter(map(len, encoded_words), np.int64, len(encoded_words)) // 2
-    return _row_hashes(np.frombuffer(b"".join(encoded_words), "<u2"), row_offsets(word_lengths), factor)
+    units = np.frombuffer("".join(words).encode("utf-16-le", "surrogatepass"), "<u2")
+    unit_counts = [
+        len(word) if word.isascii() else len(word.encode("utf-16-le", "surrogatepass")) // 2 for word in words
+    ]
+    return _row_hashes(units, row_offsets(unit_counts), factor)
 
 
 def _row_hashes(units: Ints, offsets: Ints, factor: int) -> Hashes:
