@@ -73,7 +73,7 @@ def show(table: Table, data: dict[str, Any], format: str, *, wrap: int = PIPE_WI
     from rich.console import Console
 
     console_width = None if sys.stdout.isatty() else wrap
-    print_table(table, Console(soft_wrap=False, width=console_width, highlight=False))
+    print_table(table, Console(soft_wrap=False, width=console_width, highlight=False, emoji=False))
 
 
 def write(text: str) -> None:

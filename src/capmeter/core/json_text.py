@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from capmeter.core.errors import InputError
@@ -67,7 +67,7 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
 @cache
 def read_bundled_json(name: str) -> Any:
     """The content of a JSON file of this name in `capmeter/data`, which nobody changes; read once per process."""
-    return json.loads((files("capmeter") / "data" / name).read_text("utf-8"))
+    return json.loads((Path(__file__).parents[1] / "data" / name).read_text("utf-8"))
 
 
 def _location(name: str, line: int | None) -> str:
