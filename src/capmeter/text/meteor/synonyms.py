@@ -307,11 +307,15 @@ class Paraphrases:
         hashes, matches = word_hashes, [(no_phrases, no_phrases, no_phrases)]
         for length in range(2, int(self.longest[0]) + 1):  # the hash of the words from each position on
             hashes = hashes[:-1] * word_shifts[length - 1 :] + word_hashes[length - 1 :]
-            beginnings = (hashes >> np.uint64(64 - _MARK_BITS)).astype(np.int64)
-            is_marked = self.marks.take(beginnings >> 3) >> (beginnings & 7) & 1
-            starts = np.flatnonzero(is_marked & (remaining[: len(hashes)] >= length))
-            starts = starts[np.argsort(hashes[starts])]  # searching in order reads the index sequentially
-            present, phrases = _find_hashes(self.hashes, hashes[starts])
+            starts = np.flatnonzero(remaining[: len(hashes)] >= length)
+            queries = hashes.take(starts)
+            beginnings = (queries >> np.uint64(64 - _MARK_BITS)).view(np.int64)
+            is_marked = self.marks.take(beginnings >> 3) >> (beginnings & 7).astype(np.uint8) & np.uint8(1)
+            possible = np.flatnonzero(is_marked.view(np.bool_))
+            starts, queries = starts.take(possible), queries.take(possible)
+            order = np.argsort(queries)  # searching in order reads the index sequentially
+            present, phrases = _find_hashes(self.hashes, queries.take(order))
+            starts = starts.take(order)
             matches.append((starts[present], np.full(len(present), length), phrases))
         positions, lengths, phrases = (np.concatenate(column) for column in zip(*matches, strict=True))
         order = np.argsort(positions * (self.longest[0] + 1) + lengths)
