@@ -12,7 +12,6 @@ from those of some: row i of `tables[k]` becomes row `places[k][i]`.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -38,7 +37,9 @@ class StoredPool(SentencePool):
     def __init__(self, sentences: Sequence[str], cache: DiskCache) -> None:
         super().__init__(sentences)
         self._cache = cache
-        self._digest = hashlib.blake2b(json.dumps(sentences).encode(), digest_size=32).hexdigest()
+        lengths = np.array(list(map(len, sentences)), np.int64)
+        content = lengths.tobytes() + "".join(sentences).encode("utf-8", "surrogatepass")
+        self._digest = hashlib.blake2b(content, digest_size=32).hexdigest()
 
     def compute(self, analysis: Any) -> Any:
         """The analysis's table; one that can be joined is from disk, where it is stored after it is computed."""
