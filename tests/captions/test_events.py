@@ -25,30 +25,33 @@ EVENTS = VideoEvents(
     Events(((0.0, 4.5), (4.0, 9.0)), ("a dog eats", "it sleeps")),
     (Events(((0.0, 5.0), (5.0, 9.0)), ("a dog eats food", "a dog sleeps")),),
 )
+
+
+def timed(start: str, end: str, text: str, form: str = "", **others: Any) -> list[dict[str, Any]]:
+    pairs = zip(SENTENCES, [[form.format(each) for each in t] if form else t for t in TIMES], strict=True)
+    return [{**others, text: sentence, start: times[0], end: times[1]} for sentence, times in pairs]
+
+
+STAMPED = [{"sentence": s, "timestamp": t} for s, t in zip(SENTENCES, TIMES, strict=True)]
+NAMES = "start end, start_time end_time, start_sec end_sec, begin end, onset offset, st ed, StartSec EndSec"
 RESULTS: dict[str, Any] = {
-    "ActivityNet": {
-        "version": "VERSION 1.0",
-        "results": {"v7": [{"sentence": s, "timestamp": t} for s, t in zip(SENTENCES, TIMES, strict=True)]},
-        "external_data": {"used": False},
-    },
-    "bare ActivityNet": {"v7": [{"sentence": s, "timestamp": t} for s, t in zip(SENTENCES, TIMES, strict=True)]},
+    "ActivityNet": {"version": "VERSION 1.0", "results": {"v7": STAMPED}, "external_data": {"used": False}},
+    "bare ActivityNet": {"v7": STAMPED},
     "lists": [{"image_id": "v7", "timestamps": TIMES, "sentences": SENTENCES}],
-    "rows of events": [
-        {"video_id": "v7", "caption": s, "start": t[0], "end": t[1]} for s, t in zip(SENTENCES, TIMES, strict=True)
-    ],
     "rows of events with ids": [
-        {"id": k, "image_id": "v7", "candidate": s, "start": t[0], "end": t[1]}
-        for k, (s, t) in enumerate(zip(SENTENCES, TIMES, strict=True))
+        {"id": k, **row} for k, row in enumerate(timed("start", "end", "candidate", image_id="v7"))
     ],
     **{
-        f"{start} and {end}": [
-            {"video_id": "v7", "caption": s, start: t[0], end: t[1]} for s, t in zip(SENTENCES, TIMES, strict=True)
-        ]
-        for start, end in (("start_time", "end_time"), ("start_sec", "end_sec"), ("begin", "end"), ("onset", "offset"))
+        f"{start}-{end}": timed(start, end, "caption", video_id="v7")
+        for start, end in map(str.split, NAMES.split(", "))
     },
-    "objects with other names of times": {
-        "v7": {"segments": [{"t_start": t[0], "t_end": t[1], "text": s} for s, t in zip(SENTENCES, TIMES, strict=True)]}
+    **{
+        form: timed("Start Time", "End Time", "caption", form, vid="v7")
+        for form in ("{}s", "{:.1f} sec", "00:0{:06.3f}")
     },
+    "objects with other names of times": {"v7": {"segments": timed("t_start", "t_end", "text")}},
+    "objects as captions": [{"id": "v7", "captions": timed("start", "end", "text")}],
+    "objects as a prediction": [{"id": "v7", "prediction": timed("start", "end", "text")}],
 }
 REFERENCES: dict[str, Any] = {
     "ActivityNet": GROUND_TRUTH,
@@ -201,6 +204,7 @@ def test_bad_times_get_a_sentence(times: Any, sentence: str) -> None:
         ),
         ([*[{"id": "v7", "timestamps": [], "sentences": []}] * 2, {"id": "v8", "sentences": ["a"]}], "it has no time"),
         ([{"id": "v7", "starts": [0, 1], "ends": [1], "captions": ["a"]}], "2 starts for 1 captions"),
+        ([{"id": "v7", "start": 0, "end": 1, "caption": "a"}, {"id": "v7", "start": 1, "caption": "b"}], "has no time"),
         ([{"id": "v7", "start": 0, "end": 1, "caption": "a", "annotator": k} for k in ("A", None)], "no annotator"),
     ],
 )
@@ -313,6 +317,16 @@ def test_times_of_excel_parquet_and_python(tmp_path: Path) -> None:
     ]:
         (caption,) = capmeter.load(source, on_missing="keep")
         assert caption.events is not None and caption.events.candidate.times == expected
+
+
+@pytest.mark.parametrize("name", ["start", "end_time", "timestamp", "start_frame"])
+def test_captions_of_a_video_with_starts_or_ends_alone_are_noted(name: str) -> None:
+    rows = [{"video_id": "v", name: k, "caption": f"a {k}"} for k in range(2)]
+    for source in (rows, {"v": [{key: row[key] for key in (name, "caption")} for row in rows]}):
+        notes = capmeter.load(source, on_missing="keep").notes
+        assert notes[f"captions of a video differ in {name}, not read without start and end"] == ["v"]
+    logged = [{"image_id": 1, "timestamp": 1.7e9 + k, "caption": f"a {k}"} for k in range(2)]
+    assert not any("differ" in note for note in capmeter.load(logged, on_missing="keep").notes)
 
 
 def test_a_clip_with_a_time_has_several_references() -> None:

@@ -18,25 +18,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from capmeter.captions import layouts
 from capmeter.captions.event_fields import is_video, read_video
 from capmeter.captions.fields import FieldMap
-from capmeter.captions.layouts import (
-    FIELD_OF,
-    FORMAT_OPTION,
-    IMAGE_NAMES,
-    IN_PYTHON,
-    LAYOUTS,
-    NAMES,
-    OTHER_NAMES,
-    SHORT_NAMES,
-    TIMES,
-    NamedRecord,
-    find_layout,
-    fold_name,
-    is_known,
-    path_root,
-    suggest_names,
-)
+from capmeter.captions.layouts import FIELD_OF, IMAGE_NAMES, NAMES, TIMES, find_layout, suggest_names
 from capmeter.captions.rows import (
     CaptionRow,
     NotCandidates,
@@ -63,9 +48,9 @@ _WRAPPERS, _SPLITS, _SETTINGS = (frozenset(NAMES[each]) for each in ("rows", "sp
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
-_ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
-_TEXT_KEYS = {"captions", "chapters", "events", "segments", "timestamps", *OTHER_NAMES}
-_COLUMN_NAMES = {*IMAGE_NAMES, *FIELD_OF, *_TEXT_KEYS}.union(*(layout.marks for layout in LAYOUTS))
+_ROW_NAMES |= layouts.OTHER_NAMES.keys() - {"caption"}
+_TEXT_KEYS = {"captions", "chapters", "events", "segments", "timestamps", *layouts.OTHER_NAMES}
+_COLUMN_NAMES = {*IMAGE_NAMES, *FIELD_OF, *_TEXT_KEYS}.union(*(layout.marks for layout in layouts.LAYOUTS))
 
 
 def find_form(document: Any, name: str, fields: FieldMap, format: str | None = None) -> Form:
@@ -103,7 +88,7 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
 
 
 def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form | None:
-    """The form of an object, by `SHORT_NAMES` alone only where no captions are found without them."""
+    """The form of an object, by `layouts.SHORT_NAMES` alone only where no captions are found without them."""
     failure: InputError | None = None
     for fields.finds_short in (False, True):
         try:
@@ -237,8 +222,8 @@ def _are_images(document: Mapping[Any, Any], mapping: Mapping[str, str]) -> bool
     are_texts = len(texts) < len(document) ** 2 and all(isinstance(text, str) for text in texts)  # else many rows
     setting = str(document[name]) if (name := names.pop()) and are_texts else ""
     is_caption = name != "prompt" and len(setting.split()) > 3 and not any(map(str.isdigit, setting))
-    others = (fold_name(key) for key in document if isinstance(key, str) and key != name)
-    return are_texts and (is_caption or name not in _SETTINGS) and not any(map(is_known, others))
+    others = (layouts.fold_name(key) for key in document if isinstance(key, str) and key != name)
+    return are_texts and (is_caption or name not in _SETTINGS) and not any(map(layouts.is_known, others))
 
 
 def _are_classes(document: Mapping[Any, Any], keys: list[str]) -> bool:
@@ -279,7 +264,7 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
         raise InputError(
             f"{name}: each key ({list_names(list(map(str, document)))}) holds a text for {suggest_names(objects[0])}; "
             "if the keys are systems, write one of the objects to a file of its own; if they are images, say which "
-            f"text is the candidate: --column candidate=NAME {IN_PYTHON}"
+            f"text is the candidate: --column candidate=NAME {layouts.IN_PYTHON}"
         )
     return _keyed_form(document, name, fields)
 
@@ -299,14 +284,15 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap, *, is_line: bool = Fal
         is_line: whether it is the only line of a file of JSON lines.
     """
     layout = find_layout([document])
-    has_short = is_line or any(isinstance(document.get(name), str) for name in SHORT_NAMES)
+    has_image = not document.keys().isdisjoint(IMAGE_NAMES)
+    has_short = is_line or any(isinstance(document.get(name), str) for name in layouts.SHORT_NAMES)
     has_objects = any(isinstance(v[0] if isinstance(v, list) and v else v, Mapping) for v in document.values())
     return not (_are_images(document, fields.mapping) or _rows_of_columns(document, fields.mapping)) and (
-        any(path_root(column) in document for column in fields.mapping)
+        any(layouts.path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
-        or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
-        or (layout is not None and (len(layout.marks) > 1 or not document.keys().isdisjoint((*IMAGE_NAMES, "images"))))
-        or (has_short and not has_objects and not document.keys().isdisjoint(IMAGE_NAMES))
+        or (has_image and (not document.keys().isdisjoint(_TEXT_KEYS) or is_video(document) is True))
+        or (layout is not None and (len(layout.marks) > 1 or has_image or "images" in document))
+        or (has_short and not has_objects and has_image)
     )
 
 
@@ -550,7 +536,8 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                 caption_text(value, location, "the value")
             candidates = reference_list(value, location, "the value")
             if not candidates:
-                advice = f" (of videos: {FORMAT_OPTION.format('events')})" * all(map(_is_empty, document.values()))
+                are_empty = all(map(_is_empty, document.values()))
+                advice = f" (of videos: {layouts.FORMAT_OPTION.format('events')})" * are_empty
                 raise NotCandidates(
                     f"{location}: the list of candidates is empty; leave the image out, or give it a caption{advice}"
                 )
@@ -577,7 +564,7 @@ def _keyed_record(entry: Any, image_id: str, location: str, fields: FieldMap) ->
             f"{location}: it holds {suggest_names(entry)}, which are objects or lists of them, where the captions of "
             "an image were expected; write the part of the file that holds the captions to a file of its own"
         )
-    return NamedRecord({**entry, "image_id": image_id}, entry)
+    return layouts.NamedRecord({**entry, "image_id": image_id}, entry)
 
 
 def _read_videos(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[CaptionRow]:

@@ -31,16 +31,20 @@ from capmeter.core.messages import describe
 
 TIME_NAMES: list[str] = NAMES["time"]
 TEXT_NAMES: list[str] = NAMES["text"]
-EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"annotation", "captions", "sentences", "steps"}
+EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"]))
 """Names by which a record may hold events."""
+_EVENT_LISTS = (*NAMES["events"], *NAMES["other events"])
+_LONE_TIMES = (*NAMES["start"], *NAMES["end"], *TIME_NAMES, *NAMES["frames"])
+TIMED_NAMES = frozenset((*_LONE_TIMES, *_EVENT_LISTS))
+"""Names of which records with events have one."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""
 _TEXT_FIELDS = {*TEXT_NAMES, *SHORT_NAMES, "prediction", "error"}
 _LATEST, _DATE = 1e7, re.compile(r"\d{4}-\d\d")  # seconds, of any video
 _STARTS = frozenset(NAMES["start"])
 _LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
-_CLOCK = r"[ \t]*((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)(?:[ \t]*(?:s|sec|seconds))?[ \t]*"
-_SPAN_TEXT = re.compile(rf"[\[(]?(?:from )?{_CLOCK}(?:-|–|—|~|,|to){_CLOCK}[\])]?", re.ASCII | re.IGNORECASE)
+_CLOCK = r"[ \t]*((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*|,\d{3})?)(?:[ \t]*(?:s|sec|seconds))?[ \t]*"
+_SPAN_TEXT = re.compile(rf"[\[(]?(?:from )?{_CLOCK}(?:-->|-|–|—|~|,|to){_CLOCK}[\])]?", re.ASCII | re.IGNORECASE)
 
 
 def read_events(
@@ -100,16 +104,27 @@ def _span(value: Any, location: str) -> tuple[float, ...]:
 def _number_of(value: Any) -> Any:
     """A number that a table or a program writes as text, or the seconds of a clock's; other values unchanged.
 
-    >>> _number_of("7.5"), _number_of("1:00:07.5"), _number_of("soon")
-    (7.5, 3607.5, 'soon')
+    >>> _number_of("7.5 s"), _number_of("1:00:07.5"), _number_of("00:00:07,500"), _number_of("soon")
+    (7.5, 3607.5, 7.5, 'soon')
     """
     if hasattr(value, "total_seconds"):  # a duration of Excel, Parquet or pandas
         return value.total_seconds()
     value = str(value) if hasattr(value, "minute") and not hasattr(value, "year") else value  # a clock's time of these
     if isinstance(value, str) and value.count(":") < 4:
+        clock = re.fullmatch(_CLOCK, value, re.ASCII | re.IGNORECASE)
+        parts = (clock[1].replace(",", ".") if clock and ":" in value else clock[1] if clock else value).split(":")
         with suppress(ValueError):
-            return sum(float(part) * 60**k for k, part in enumerate(reversed(value.split(":"))))
+            return sum(float(part) * 60**k for k, part in enumerate(reversed(parts)))
     return value
+
+
+def lone_time(records: Sequence[Mapping[Any, Any]]) -> str:
+    """The name of numbers of records that may be the starts, ends or frames of events without the other; "" without.
+
+    >>> lone_time([{"start": 4.5, "caption": "it sleeps"}]), lone_time([{"timestamp": 1.7e9, "caption": "it sleeps"}])
+    ('start', '')
+    """
+    return next((name for name in _LONE_TIMES if any(is_finite(_number_of(r.get(name)), _LATEST) for r in records)), "")
 
 
 def is_video(value: Any) -> bool | None:
@@ -185,7 +200,7 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
     if (names := time_names(record)) is not None and all(isinstance(record[name], list) for name in names):
         text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), "captions")
         return list(zip_longest(*(record[name] for name in names))), record.get(text_name), (names[0], text_name)
-    for list_name in NAMES["events"]:
+    for list_name in _EVENT_LISTS:
         entries = record.get(list_name)
         objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
         if any(_start_of(entry) is not None for entry in objects) or (list_name in known and list_name in record):
@@ -202,10 +217,10 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
         if any(isinstance(entry, Mapping) and find_lists(entry) is not None for entry in entries):  # of annotators
             return tuple(events for k, entry in enumerate(entries) for events in read_video(entry, f"{location}[{k}]"))
         return (_read_objects(entries, None, location),)
-    if (time := event_time(value)) is not None and not isinstance(time[0], list | tuple):
-        return (_read_objects([value], None, location),)
     if (lists := find_lists(value)) is not None:
         return (read_lists(lists, value.get("duration"), location),)
+    if event_time(value) is not None:
+        return (_read_objects([value], None, location),)
     entries = next((value[name] for name in ("chapters", "annotations") if name in value), ())
     if entries == () and value.keys() & _TEXT_FIELDS:
         raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")

@@ -16,19 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from capmeter.captions import layouts
-from capmeter.captions.event_fields import (
-    EVENT_NAMES,
-    EVENT_TEXTS,
-    TEXT_NAMES,
-    TIME_NAMES,
-    event_time,
-    find_events,
-    find_lists,
-    is_video,
-    read_events,
-    time_names,
-)
+from capmeter.captions import event_fields, layouts
+from capmeter.captions.event_fields import EVENT_NAMES, EVENT_TEXTS, TIME_NAMES, event_time, read_events, time_names
 from capmeter.captions.layouts import (
     IMAGE_NAMES,
     NAMES,
@@ -112,6 +101,8 @@ class FieldMap:
     _plain_names: frozenset[str] = frozenset()
     _event_lists: set[str] = field(default_factory=set)
     _are_timed: bool = False
+    _lone_time: str = ""
+    _times_of: dict[str, Any] = field(default_factory=dict)
     _nested: set[str] = field(default_factory=set)
 
     def learn(
@@ -142,25 +133,29 @@ class FieldMap:
         if layout is not None:
             records = [self._convert(record) for record in records if layout.reads(record)]
         names = {name for record in records for name in record if isinstance(name, str)}
+        by_fold = {fold_name(name): name for name in self.all_names}
+        if layout is None and (of_times := time_names(by_fold)) and time_names(names) is None:  # in other cases
+            self._chosen = dict(zip(map(by_fold.__getitem__, of_times), layouts.TIMES, strict=True)) | self._chosen
         texts = [record["caption"] for record in records if "caption" in record]
         lengths = [len(each) for each in texts if isinstance(each, list | tuple)]
         self._lists = {"caption"} if any(n != 1 for n in lengths) and 2 * len(lengths) >= len(texts) else set()
         self._short = self._find_short(records, names.union(header)) if short else set()
         self._choose_image(records, names)
-        may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
-        timed = records if may_have_times else []
-        found = [(each, find_lists(each)) for each in timed]
+        timed = [] if names.isdisjoint(event_fields.TIMED_NAMES) and "start" not in self._chosen.values() else records
+        found = [(each, event_fields.find_lists(each)) for each in timed]
         self._event_lists = {lists[2][0] for _, lists in found if lists is not None and not lists[2][1]}
         if layout is not None and not layout.fields:
-            self._event_lists |= layout.marks & EVENT_NAMES
+            self._event_lists |= layout.marks & EVENT_NAMES - set(self.paths.values())
         are_timed = (lists or event_time(each) or set(layouts.TIMES) <= self.find_fields(each) for each, lists in found)
         self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
+        self._lone_time = "" if self._are_timed else event_fields.lone_time(timed)
         is_plain = not (layout or self._chosen or self._are_timed or "caption" in self._nested)
         is_plain = is_plain and self.keep is None and self.image_name == "image_id"
-        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES - set(self.aliases)
+        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES.union(self.aliases)
         if layout is None or layout.convert is None:  # lists of references are decoded where they are read
             self._nested -= {name for name in self._nested if self.field(name, "") == "references"}
             self._nested -= unused_names - set(map(path_root, self.paths))
+        is_plain = is_plain and not self._lone_time
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
 
@@ -173,7 +168,7 @@ class FieldMap:
         held: set[str | None] = {*self._chosen.values(), *by_name}
         held |= {self.field(name, record[name]) for record in records for name in _BY_VALUE if name in record}
         if not EVENT_NAMES.isdisjoint(folded_names) or time_names(folded_names):
-            held |= {"candidate"} if folded_names.keys() & set(TEXT_NAMES) else set()
+            held |= {"candidate"} if folded_names.keys() & set(event_fields.TEXT_NAMES) else set()
         short_names = set()
         for name in SHORT_NAMES.keys() & folded_names.keys():
             values = [value for record in records if (value := record.get(folded_names[name])) is not None]
@@ -297,7 +292,7 @@ class FieldMap:
         if not isinstance(record, Mapping):
             return False
         is_of_layout = self.layout is not None and self.layout.accepts(layouts.names_of(record))
-        is_known = is_of_layout or is_video(record) is True
+        is_known = is_of_layout or event_fields.is_video(record) is True
         return is_known or not self.find_fields(record).isdisjoint(("candidate", "references"))
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
@@ -401,8 +396,10 @@ class FieldMap:
             )
             record = {**record, "references": [events.paragraph for events in row.reference_events]}
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
-        if has_events or self._are_timed:
+        if has_events or self._are_timed or self._event_lists:
             self._read_events(row, record, values, candidate_names, reference_names, side)
+        if self._lone_time and (time := record.get(self._lone_time)) != self._times_of.setdefault(row.image_id, time):
+            self.note(f"captions of a video differ in {self._lone_time}, not read without start and end", row.image_id)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
             setattr(row, field_name, optional_text(values[field_name], location, field_name))
@@ -491,9 +488,11 @@ class FieldMap:
     ) -> None:
         """Reads the row's events, if it has any, and takes the names of their texts out of both lists of names."""
         location, texts = row.location, reference_names if side == "references" else []
-        found = find_events(record, values, candidate_names, texts, self._event_lists, location)
+        found = event_fields.find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:
-            if self._are_timed and not (event_time(record) or "start" in values or row.reference_events):
+            if self._are_timed and not (
+                event_time(record) or {*layouts.TIMES} <= values.keys() or row.reference_events
+            ):
                 raise InputError(
                     f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
                     "give it [start, end], or leave out the row"

@@ -206,10 +206,8 @@ def _write_rows(rows: Sequence[CaptionRow], columns: Sequence[str], to: str, fil
 
 def _json_row(row: CaptionRow) -> dict[str, Any]:
     """The row as an object, without the fields that it does not have."""
-    values = {name: getattr(row, name) for name in FIELDS}
-    values = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
-    }
+    values = {name: value for name in FIELDS if (value := getattr(row, name)) is not None}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     if row.events is not None and row.candidate is not None:
         if row.candidate in (row.events.paragraph, row.events.in_file):
             del values["candidate"]
