@@ -194,6 +194,7 @@ def test_another_language_or_script_than_the_references(candidate: str, referenc
         ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),
         *(("a dog runs", ["a sign with a | on it"], False), ("a dog runs", ["a dog runs |||"], False)),
         ("a dog runs", ["a dog runs ||| ||| the dog is running |||"], True),
+        *(("a dog runs", [f"a dog runs{mark}the dog is running"], True) for mark in ("###", "<br/>", "[sep]")),
     ],
 )
 def test_several_references_joined_to_one_text_are_noted(candidate: str, references: list[str], joined: bool) -> None:

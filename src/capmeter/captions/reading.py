@@ -35,10 +35,7 @@ from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
 
-NAMES = (
-    *("jsonl", "json", "csv", "tsv", "parquet", "webdataset", "xlsx", "coco", "pycocoevalcap", "clipscore", "karpathy"),
-    *("events", "list", "named"),
-)
+NAMES: tuple[str, ...] = tuple(layouts.NAMES["formats"])
 FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in layouts.LAYOUTS if layout.name not in NAMES))
 """The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
