@@ -173,6 +173,7 @@ class DelimitedRows(Container):
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         first_line = next((line for _, line in source.lines() if line.strip()), "")
         self._delimiter = max((",", ";", "|") if kind == "csv" else ("\t",), key=first_line.count)
+        self._has_blanks = f"{self._delimiter} " in first_line
         _, heading = next(self._rows(line for _, line in source.lines()), (0, list[str]()))
         self.header = [name.strip() for name in heading]
         self.refuse_repeated()
@@ -191,6 +192,8 @@ class DelimitedRows(Container):
             number, space, text = cells[-1].partition(" ")
             if len(cells) == len(header) - 1 and space and number.isdigit():  # Flickr30k: no bar after the number
                 cells[-1:] = number, text.strip()
+        if self._delimiter == "\t" and any("\n" in cell and "\t" in cell for cell in cells):
+            raise InputError(f"{location}: a quoted text with tabs and line breaks, as of quotes that are not doubled")
         if len(cells) != len(header):
             raise InputError(
                 f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "
@@ -206,6 +209,7 @@ class DelimitedRows(Container):
         """The cells of each row that has any, and the number of its last line; `first_line` precede these lines."""
         has_bars = self._delimiter == "|"  # Flickr30k's results.csv, whose captions hold quotes
         options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if has_bars else {"strict": True}
+        options["skipinitialspace"] = self._has_blanks
         reader, last_line = csv.reader(lines, delimiter=self._delimiter, **options), 0
         try:
             for cells in reader:

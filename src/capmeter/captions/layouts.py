@@ -49,7 +49,7 @@ FIELD_OF = {"candidate": "candidate", "references": "references", **OTHER_NAMES,
 KNOWN_NAMES = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
 _NUMBER = re.compile(r"(.*?)_?(\d{1,9})")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|[ -]")
 LONGEST_NAME = 100
 _SEVERAL = ("candidate", "references")  # fields that several columns may hold
 OMITTED = "__omitted__"
@@ -244,7 +244,7 @@ def own_name(record: Record, name: str, other: str) -> str:
 
 def fold_name(name: str) -> str:
     """A name in lower case with underscores, also for `imageId`, unless it is known as it is."""
-    return name if name in IMAGE_NAMES else _CAPITAL.sub("_", name[:LONGEST_NAME].strip()).casefold().replace(" ", "_")
+    return name if name in IMAGE_NAMES else _BETWEEN_WORDS.sub("_", name[:LONGEST_NAME].strip()).casefold()
 
 
 def number_of(name: str) -> int:

@@ -48,8 +48,8 @@ _FILE_NAME = r"(?:[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv
 _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z][a-z0-9]{1,9})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
-_NAMED = re.compile(rf"({_FILE_NAME}):?[\t ]\s*(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL)
-_CODED = re.compile(r"(?=[^\s,|;]*[A-Za-z])(?=\S*\d)([^\s,|;]{4,1000}) +(\S.*)", re.DOTALL)
+_NAMED = re.compile(rf"({_FILE_NAME})(?:[\t ]*(?:##+|:|->|=>?)\s*|[\t ]\s*(?:- )?)(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL)
+_CODED = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)([\w.\-/]{4,1000}) +(\S.*)", re.DOTALL)
 _COLUMNS = re.compile(r"([^\t]{1,1000})\t([^\t]*)", re.DOTALL)
 _CELLS = re.compile(r"([^\t,;|]{1,1000})[\t,;|]\s*(\S.*)", re.DOTALL)
 _LONGEST = 10_000  # letters of a line that are looked at
@@ -504,7 +504,7 @@ def split_lines(
             parts = match[1].strip(), match[2].removeprefix('"').removesuffix('"').replace('""', '"')
         if parts is None and line.startswith("#"):  # a comment, as in MSVD's file
             continue
-        if parts is None or "\t" in parts[1]:
+        if parts is None or "\t" in parts[1] or re.match(r"[\d.]+ [\d.]+##", parts[1]):  # Charades-STA, with times
             raise InputError(
                 f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
             )
