@@ -93,6 +93,8 @@ REFERENCES: dict[str, Any] = {
     "token lines": lines("{}#{}\t{}\n"),
     "two columns": lines("{0}\t {2}\n"),
     "colons": lines("{0}: {2}\n"),
+    **{f"lines with {sign}": lines(f"{{0}}{sign}{{2}}\n") for sign in ("##", " ###", ":", " -> ", " - ")},
+    "lists written twice": wide("filename", "caption", lambda texts: json.dumps(json.dumps(texts))),
     "picture last": lines("{2} here\thttp://x/{0}\n"),
     "lists in a column": "".join(f"{k}\t{json.dumps([{'caption': t} for t in ts])}\n" for k, ts in TEXTS.items()),
 }
@@ -495,6 +497,24 @@ def test_times_of_vtimellm_are_hundredths_of_the_video() -> None:
 def test_captions_to_degrade_are_texts(values: Any) -> None:
     with pytest.raises(InputError, match="key '1': the value"):
         capmeter.robustness(values, "bleu-1")
+
+
+def test_columns_of_other_libraries_lists_under_one_key_and_blanks_after_commas(tmp_path: Path) -> None:
+    polars, torch = map(pytest.importorskip, ("polars", "torch"))
+    columns = {"image_id": polars.Series([7, 9]), "caption": polars.Series(["a dog", "a cat"])}
+    rows = [{"image_id": torch.tensor(k), "caption": text} for k, text in ((7, "a dog"), (9, "a cat"))]
+    table = write_file(tmp_path, 'image-id, caption\n7, "a dog"\n9, a cat\n', "table.csv")
+    for source in (columns, rows, table):
+        captions = capmeter.load(source, on_missing="keep")
+        assert [(each.image_id, each.candidate) for each in captions] == [("7", "a dog"), ("9", "a cat")]
+    for key, texts in (("output", ["a dog", "a cat"]), ("gts", [["a dog"], ["a cat", "cats"]])):
+        assert len(capmeter.load_references({"model": "m", key: texts})) == 2
+    for text, sentence in (
+        ('image\tcaption\n7\t"a dog\n8\ta cat\n9\ta bus"\n', "line 4: a quoted text with tabs and line breaks"),
+        ("AO8RW 0.0 6.9##a person sits\n" * 3, "line 1: .*expected NAME#0"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            capmeter.load(write_file(tmp_path, text, "lines.txt"), on_missing="keep")
 
 
 def test_times_pictures_numbers_and_errors_of_fresh_files(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from capmeter.captions.rows import (
     image_key,
     nested_names,
     optional_text,
+    plain_value,
     read_list,
     read_pairs,
     reference_field,
@@ -109,7 +110,8 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
     names, cells = document.get("columns"), document.get("data")
     if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
         return [dict(zip(map(str, names), row, strict=False)) for row in cells]
-    document = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in document.items()}
+    named = ((name, plain_value(column)) for name, column in document.items())
+    document = {name: column for name, column in named if name not in _SETTINGS or isinstance(column, Mapping | list)}
     names_images = not document.keys().isdisjoint(IMAGE_NAMES)
     held = {name: FIELD_OF[name] for name in document if not names_images and name in FIELD_OF}
     if len(set(held.values())) == len(held) == 2:
@@ -175,8 +177,8 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if row_keys:
         return _rows_under_keys(document, row_keys, name, fields)
     holders = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
-    holder = document[holders[0]] if len(holders) == 1 and holders[0] in _WRAPPERS else None
-    if isinstance(holder, list) and all(isinstance(item, str) for item in spread(holder)):
+    holder = document[holders[0]] if len(holders) == 1 and holders[0] in {*_WRAPPERS, *FIELD_OF} else None
+    if isinstance(holder, list) and all(isinstance(item, str | list) for item in spread(holder)):
         fields.ignore(document, holders)
         return _find_in_list(holder, f"{name}, {holders[0]}", fields)
     keyed = {key: value for key, value in document.items() if key not in _SETTINGS or isinstance(value, Mapping | list)}

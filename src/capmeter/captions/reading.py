@@ -24,6 +24,7 @@ from capmeter.captions.rows import (
     CaptionRow,
     Side,
     are_named_lines,
+    plain_value,
     read_list,
     read_pairs,
     split_line,
@@ -101,9 +102,8 @@ def open_rows(
     if is_file:
         source = source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)
         name = source.name
-    elif (to_list := getattr(source, "tolist", getattr(source, "to_list", None))) is not None:
+    elif (values := plain_value(source)) is not source and not hasattr(source, "columns"):
         index: Any = getattr(source, "index", None)  # a Series of pandas may have ids as its index
-        values = to_list()
         has_ids = getattr(index, "is_unique", False) and list(index) != list(range(len(values)))
         source = dict(zip(index, values, strict=True)) if has_ids else values
     fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)

@@ -37,8 +37,9 @@ from capmeter.core.messages import describe, shorten
 Side = Literal["candidates", "references"]
 Item = TypeVar("Item")
 MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
-_CALL = r"(?:np\.)?(?:array|str_|frozenset|set|deque|tensor|Series)\(\s*"
-_QUOTED = re.compile(rf"(?:{_CALL})?[\[{{][\s\[({{]*(?:{_CALL})?[bru]?['\"]|(?:np\.)?array\(\s*\[")
+_CALL = r"(?:np\.)?(?:array|str_|frozenset|set|deque|tensor|Series|list|tuple)\(\s*"
+_QUOTED = re.compile(rf"(?:{_CALL})?[\[{{][\s\[({{]*(?:{_CALL}|\d+: )?[bru]?['\"“‘]|(?:np\.)?array\(\s*\[|\"\[\\?[\"']")
+_OPENINGS = ("[", "{", '"[')
 _TUPLE = re.compile(r"\(\s*[bru]?['\"]")
 _BEGINNING = re.compile(r"[\[{][^\[\]{}]*[\]}]\s*[^\s\]},)]")  # of a caption, which goes on after the bracket
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
@@ -231,8 +232,9 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
             if value.strip():
                 return caption_text(value, location, field)
             raise InputError(f"{location}: {field} is empty, expected the image's id; correct or leave out the row")
-        if isinstance(value, Real) and is_finite(value) and value == int(value):
-            return str(int(value))
+        number = plain_value(value)
+        if isinstance(number, Real) and is_finite(number) and number == int(number):
+            return str(int(number))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         raise InputError(f"{location}: {field} is a whole number of thousands of digits, which is not an id") from None
     raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number; correct it")
@@ -253,23 +255,21 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
         return tuple(value)  # nearly all lists; the general case takes six times as long
     if isinstance(value, str):
         return (caption_text(value, location, field),)
-    if isinstance(value, bytes | bytearray | memoryview | range) or not isinstance(value, Sequence):
-        items = value.tolist() if hasattr(value, "tolist") else None
-        if not isinstance(items, list):
-            raise InputError(f"{location}: {field} is {describe(value)}, expected a list of captions; correct it")
-        value = items
-    return tuple(
-        item
-        if type(item) is str and item.isascii()
-        else caption_text(
-            next((item[name] for name in ("caption", "raw") if name in item), item)
-            if isinstance(item, Mapping)
-            else item,
-            location,
-            f"{field}[{item_index}]",
-        )
-        for item_index, item in enumerate(value)
+    items = value if isinstance(value, list) or hasattr(value, "column_names") else plain_value(value)
+    if isinstance(items, bytes | bytearray | memoryview | range) or not isinstance(items, Sequence):
+        raise InputError(f"{location}: {field} is {describe(value)}, expected a list of captions; correct it")
+    names = ("caption", "raw", "text", "sentence")
+    texts = (
+        next((each[name] for name in names if name in each), each) if isinstance(each, Mapping) else each
+        for each in items
     )
+    return tuple(caption_text(text, location, f"{field}[{k}]") for k, text in enumerate(texts))
+
+
+def plain_value(value: Any) -> Any:
+    """The list, text or number that an array, a tensor, or a column of a data frame holds; another value as it is."""
+    to_list = next((getattr(value, each) for each in ("tolist", "to_list", "to_pylist") if hasattr(value, each)), None)
+    return value if to_list is None else to_list()
 
 
 def decode_list(text: str, location: str, field: str) -> Any:
@@ -299,6 +299,8 @@ def decode_list(text: str, location: str, field: str) -> Any:
         if _BEGINNING.match(stripped_text) is not None:
             return text
         value = _python_list(stripped_text)
+    if isinstance(value, str):  # written twice
+        return decode_list(value, location, field)
     if isinstance(value, list | dict):
         return value if isinstance(value, list) else [value]
     raise InputError(
@@ -310,8 +312,8 @@ def decode_list(text: str, location: str, field: str) -> Any:
 def nested_value(text: str) -> Any:
     """The list of texts or the object that a text is, as JSON or Python writes it; None for any other."""
     with suppress(InputError):
-        if text.lstrip()[:1] in ("[", "{") and isinstance(values := decode_list(text, "", ""), list):
-            return values if text.lstrip()[0] == "[" else values[0]
+        if (start := text.lstrip()).startswith(_OPENINGS) and isinstance(values := decode_list(text, "", ""), list):
+            return values[0] if start[0] == "{" else values
     return None
 
 
@@ -322,7 +324,7 @@ def nested_names(records: Sequence[Mapping[Any, Any]], fields: Mapping[str, str]
         records: the sample.
         fields: of names; objects of candidates are captions if they are no answers of a server.
     """
-    names = {n for each in records for n, t in each.items() if type(n) is type(t) is str and t[:1] in ("[", "{")}
+    names = {n for each in records for n, t in each.items() if type(n) is type(t) is str and t.startswith(_OPENINGS)}
     for name in list(names):
         values = [nested_value(record[name]) for record in records if record.get(name) and type(record[name]) is str]
         is_object = isinstance(values[0], dict) and not is_answer(values[0])
@@ -358,8 +360,7 @@ def human_ratings(value: Any, location: str) -> tuple[float, ...] | None:
         return None
     if isinstance(value, str) and value.strip()[:1] in tuple("[-0123456789"):
         value = decode_json(value, f"{location}, column human")
-    if hasattr(value, "tolist"):  # a numpy value
-        value = value.tolist()
+    value = plain_value(value)
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
         if not is_finite(rating, MAX_NUMBER):
