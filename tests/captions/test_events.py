@@ -7,6 +7,7 @@ from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -314,6 +315,7 @@ def test_times_of_excel_parquet_and_python(tmp_path: Path) -> None:
         (tmp_path / "0.parquet", seconds[:1]),
         (tmp_path / "1.parquet", seconds[1:]),
         ({"v": {"start": [1, "60"], "end": [4.5, 3600], "text": ["a", "b"]}}, seconds),
+        ([{"id": "v", "timestamps": np.array(seconds), "sentences": np.array(["a", "b"], object)}], seconds),
     ]:
         (caption,) = capmeter.load(source, on_missing="keep")
         assert caption.events is not None and caption.events.candidate.times == expected

@@ -32,7 +32,6 @@ from capmeter.captions.rows import (
     image_key,
     nested_names,
     optional_text,
-    plain_value,
     read_list,
     read_pairs,
     reference_field,
@@ -110,8 +109,7 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
     names, cells = document.get("columns"), document.get("data")
     if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
         return [dict(zip(map(str, names), row, strict=False)) for row in cells]
-    named = ((name, plain_value(column)) for name, column in document.items())
-    document = {name: column for name, column in named if name not in _SETTINGS or isinstance(column, Mapping | list)}
+    document = {name: c for name, c in document.items() if name not in _SETTINGS or isinstance(c, Mapping | list)}
     names_images = not document.keys().isdisjoint(IMAGE_NAMES)
     held = {name: FIELD_OF[name] for name in document if not names_images and name in FIELD_OF}
     if len(set(held.values())) == len(held) == 2:
@@ -273,7 +271,7 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
 
 def _refuse_without_captions(document: Mapping[Any, Any], name: str) -> None:
     for marks, holder, sentence in NAMES["files without captions"]:
-        if document.keys() >= set(marks) and not document.get(holder):
+        if document.keys() >= set(marks) and _is_empty(document.get(holder)):
             raise InputError(f"{name}: {sentence.format(status=document.get('status'))}")
 
 

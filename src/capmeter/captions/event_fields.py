@@ -221,10 +221,10 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
         return (read_lists(lists, value.get("duration"), location),)
     if event_time(value) is not None:
         return (_read_objects([value], None, location),)
-    entries = next((value[name] for name in ("chapters", "annotations") if name in value), ())
-    if entries == () and value.keys() & _TEXT_FIELDS:
+    entries = [value[name] for name in ("chapters", "annotations") if name in value]
+    if not entries and value.keys() & _TEXT_FIELDS:
         raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")
-    return (_read_objects(entries, value.get("duration"), location),)
+    return (_read_objects(entries[0] if entries else (), value.get("duration"), location),)
 
 
 def read_lists(lists: tuple[Any, Any, tuple[str, str]], duration: Any, location: str) -> Events:

@@ -99,7 +99,7 @@ class FieldMap:
     _short: set[str] = field(default_factory=set)
     _image_field: str | None = None
     _plain_names: frozenset[str] = frozenset()
-    _event_lists: set[str] = field(default_factory=set)
+    event_lists: set[str] = field(default_factory=set)
     _are_timed: bool = False
     _lone_time: str = ""
     _times_of: dict[str, Any] = field(default_factory=dict)
@@ -143,19 +143,20 @@ class FieldMap:
         self._choose_image(records, names)
         timed = [] if names.isdisjoint(event_fields.TIMED_NAMES) and "start" not in self._chosen.values() else records
         found = [(each, event_fields.find_lists(each)) for each in timed]
-        self._event_lists = {lists[2][0] for _, lists in found if lists is not None and not lists[2][1]}
+        self.event_lists = {lists[2][0] for _, lists in found if lists is not None and not lists[2][1]}
         if layout is not None and not layout.fields:
-            self._event_lists |= layout.marks & EVENT_NAMES - set(self.paths.values())
+            self.event_lists |= layout.marks & EVENT_NAMES - set(self.paths.values())
         are_timed = (lists or event_time(each) or set(layouts.TIMES) <= self.find_fields(each) for each, lists in found)
         self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
         self._lone_time = "" if self._are_timed else event_fields.lone_time(timed)
         is_plain = not (layout or self._chosen or self._are_timed or "caption" in self._nested)
-        is_plain = is_plain and self.keep is None and self.image_name == "image_id"
-        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES.union(self.aliases)
+        is_plain = is_plain and self.keep is None and self.image_name == "image_id" and not self._lone_time
+        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES.union(
+            self.aliases, self.event_lists
+        )
         if layout is None or layout.convert is None:  # lists of references are decoded where they are read
             self._nested -= {name for name in self._nested if self.field(name, "") == "references"}
             self._nested -= unused_names - set(map(path_root, self.paths))
-        is_plain = is_plain and not self._lone_time
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
 
@@ -168,7 +169,7 @@ class FieldMap:
         held: set[str | None] = {*self._chosen.values(), *by_name}
         held |= {self.field(name, record[name]) for record in records for name in _BY_VALUE if name in record}
         if not EVENT_NAMES.isdisjoint(folded_names) or time_names(folded_names):
-            held |= {"candidate"} if folded_names.keys() & set(event_fields.TEXT_NAMES) else set()
+            held |= {"candidate"} if set(names).intersection(event_fields.TEXT_NAMES) else set()
         short_names = set()
         for name in SHORT_NAMES.keys() & folded_names.keys():
             values = [value for record in records if (value := record.get(folded_names[name])) is not None]
@@ -396,9 +397,11 @@ class FieldMap:
             )
             record = {**record, "references": [events.paragraph for events in row.reference_events]}
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
-        if has_events or self._are_timed or self._event_lists:
+        if has_events or self._are_timed or self.event_lists:
             self._read_events(row, record, values, candidate_names, reference_names, side)
-        if self._lone_time and (time := record.get(self._lone_time)) != self._times_of.setdefault(row.image_id, time):
+        if self._lone_time and (time := str(record.get(self._lone_time))) != self._times_of.setdefault(
+            row.image_id, time
+        ):
             self.note(f"captions of a video differ in {self._lone_time}, not read without start and end", row.image_id)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
@@ -488,11 +491,10 @@ class FieldMap:
     ) -> None:
         """Reads the row's events, if it has any, and takes the names of their texts out of both lists of names."""
         location, texts = row.location, reference_names if side == "references" else []
-        found = event_fields.find_events(record, values, candidate_names, texts, self._event_lists, location)
+        found = event_fields.find_events(record, values, candidate_names, texts, self.event_lists, location)
         if found is None:
-            if self._are_timed and not (
-                event_time(record) or {*layouts.TIMES} <= values.keys() or row.reference_events
-            ):
+            has_time = event_time(record) or {*layouts.TIMES} <= values.keys() or row.reference_events
+            if self._are_timed and not has_time:
                 raise InputError(
                     f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
                     "give it [start, end], or leave out the row"

@@ -18,12 +18,13 @@ from typing import Any
 from capmeter.captions import containers, layouts
 from capmeter.captions.containers import WHOLE, Container, DelimitedRows, JsonLines, Span
 from capmeter.captions.documents import Form, find_form, is_row
-from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
+from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, TIMED_NAMES, join_events, time_names
 from capmeter.captions.fields import PICTURES, FieldMap
 from capmeter.captions.rows import (
     CaptionRow,
     Side,
     are_named_lines,
+    holds_arrays,
     plain_value,
     read_list,
     read_pairs,
@@ -102,8 +103,9 @@ def open_rows(
     if is_file:
         source = source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)
         name = source.name
-    elif (values := plain_value(source)) is not source and not hasattr(source, "columns"):
+    elif not hasattr(source, "columns") and holds_arrays(source):
         index: Any = getattr(source, "index", None)  # a Series of pandas may have ids as its index
+        values = plain_value(source)
         has_ids = getattr(index, "is_unique", False) and list(index) != list(range(len(values)))
         source = dict(zip(index, values, strict=True)) if has_ids else values
     fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)
@@ -246,7 +248,8 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     found = fields.find_fields({name: [] for name in header})
     text_fields = found & {"candidate", "references"}
     converts = fields.layout is not None and fields.layout.convert is not None
-    has_events = EVENT_NAMES & set(header) or found >= {"box"} or found >= set(layouts.TIMES) or time_names(header)
+    is_timed = found >= {"box"} or found >= set(layouts.TIMES) or time_names(header)
+    has_events = is_timed or fields.event_lists or EVENT_NAMES & set(header)
     if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
     start = f"the first {heading} names the column{'s' * (len(header) != 1)}" if heading else "the columns are"
@@ -280,8 +283,7 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     """The columns that hold a field, a path's root, or what a layout converts."""
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
-    names = {*map(layouts.path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
-    names |= {"captions", "duration", *layouts.NAMES["start"], *layouts.NAMES["end"]}
+    names = {*fields.paths.values(), *fields.aliases, *TIMED_NAMES, *TEXT_NAMES, "duration", *(fields.keep or ())}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

@@ -12,6 +12,8 @@ letters and digits (MSVD, `mv89psg6zh4_33_46 a bird ...`).
 (True, False)
 >>> split_line("COCO_val2014_000000000101#zhm#0 一只狗"), split_line("ROCO_00011\t A scan.")
 (('COCO_val2014_000000000101', '一只狗'), ('ROCO_00011', 'A scan.'))
+>>> split_line("a dog, far.wav\\tA dog barks."), split_line("10.jpg##A dog runs.")
+(('a dog, far.wav', 'A dog barks.'), ('10.jpg', 'A dog runs.'))
 """
 
 from __future__ import annotations
@@ -45,15 +47,20 @@ _BEGINNING = re.compile(r"[\[{][^\[\]{}]*[\]}]\s*[^\s\]},)]")  # of a caption, w
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
 ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text", "refusal")
 """Names by which the text of a server's answer is found, from the outside in."""
-_FILE_NAME = r"(?:[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)|https?://[^\s,|;]{1,1000})"
+_ENDING = r"\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)"
+_FILE_NAME = rf"(?:[^\s,|;]{{1,1000}}{_ENDING}|https?://[^\s,|;]{{1,1000}})"
 _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z][a-z0-9]{1,9})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
-_NAMED = re.compile(rf"({_FILE_NAME})(?:[\t ]*(?:##+|:|->|=>?)\s*|[\t ]\s*(?:- )?)(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL)
+_SIGNS = r"(?:[\t ]*(?:##+|:|->|=>?)\s*|[\t ]\s*(?:- )?)"
+_NAMED = re.compile(  # before a tab a name may have blanks and commas, as Clotho's
+    rf"({_FILE_NAME}|[^\t]{{1,1000}}{_ENDING}(?=\t)){_SIGNS}(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL
+)
 _CODED = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)([\w.\-/]{4,1000}) +(\S.*)", re.DOTALL)
 _COLUMNS = re.compile(r"([^\t]{1,1000})\t([^\t]*)", re.DOTALL)
 _CELLS = re.compile(r"([^\t,;|]{1,1000})[\t,;|]\s*(\S.*)", re.DOTALL)
 _LONGEST = 10_000  # letters of a line that are looked at
+_TO_LIST, _DEPTH = ("tolist", "to_list", "to_pylist"), 6  # of numpy, pandas, torch, polars, pyarrow; and of lists
 LONGEST_ID = 1000
 """Letters of an id; a longer text in its place is a picture."""
 
@@ -232,9 +239,8 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
             if value.strip():
                 return caption_text(value, location, field)
             raise InputError(f"{location}: {field} is empty, expected the image's id; correct or leave out the row")
-        number = plain_value(value)
-        if isinstance(number, Real) and is_finite(number) and number == int(number):
-            return str(int(number))
+        if isinstance(value, Real) and is_finite(value) and value == int(value):
+            return str(int(value))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         raise InputError(f"{location}: {field} is a whole number of thousands of digits, which is not an id") from None
     raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number; correct it")
@@ -255,21 +261,28 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
         return tuple(value)  # nearly all lists; the general case takes six times as long
     if isinstance(value, str):
         return (caption_text(value, location, field),)
-    items = value if isinstance(value, list) or hasattr(value, "column_names") else plain_value(value)
+    items = value if isinstance(value, list | tuple) else plain_value(value)
     if isinstance(items, bytes | bytearray | memoryview | range) or not isinstance(items, Sequence):
         raise InputError(f"{location}: {field} is {describe(value)}, expected a list of captions; correct it")
     names = ("caption", "raw", "text", "sentence")
-    texts = (
-        next((each[name] for name in names if name in each), each) if isinstance(each, Mapping) else each
-        for each in items
-    )
+    texts = (next((each[n] for n in names if n in each), each) if isinstance(each, Mapping) else each for each in items)
     return tuple(caption_text(text, location, f"{field}[{k}]") for k, text in enumerate(texts))
 
 
-def plain_value(value: Any) -> Any:
-    """The list, text or number that an array, a tensor, or a column of a data frame holds; another value as it is."""
-    to_list = next((getattr(value, each) for each in ("tolist", "to_list", "to_pylist") if hasattr(value, each)), None)
-    return value if to_list is None else to_list()
+def holds_arrays(value: Any, depth: int = _DEPTH) -> bool:
+    """Whether a value is an array, a tensor or a column of a data frame, or holds one in a sample of its entries."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    is_array = any(hasattr(value, name) for name in _TO_LIST)
+    return is_array or (depth > 0 and any(holds_arrays(each, depth - 1) for each in spread(entries, 30)))
+
+
+def plain_value(value: Any, depth: int = _DEPTH) -> Any:
+    """The lists, texts and numbers that the arrays, tensors and columns of data frames in a value hold."""
+    to_list = next((getattr(value, name) for name in _TO_LIST if hasattr(value, name)), None)
+    value = value if to_list is None else to_list()
+    if isinstance(value, dict) and depth > 0:
+        return {key: plain_value(each, depth - 1) for key, each in value.items()}
+    return [plain_value(each, depth - 1) for each in value] if isinstance(value, list | tuple) and depth > 0 else value
 
 
 def decode_list(text: str, location: str, field: str) -> Any:
@@ -326,7 +339,7 @@ def nested_names(records: Sequence[Mapping[Any, Any]], fields: Mapping[str, str]
     """
     names = {n for each in records for n, t in each.items() if type(n) is type(t) is str and t.startswith(_OPENINGS)}
     for name in list(names):
-        values = [nested_value(record[name]) for record in records if record.get(name) and type(record[name]) is str]
+        values = [nested_value(record[name]) for record in records if type(record.get(name)) is str and record[name]]
         is_object = isinstance(values[0], dict) and not is_answer(values[0])
         if None in values or not any(values) or (is_object and fields.get(name) == "candidate"):
             names.remove(name)

@@ -19,15 +19,10 @@ from collections.abc import Iterable
 
 from capmeter.core.json_text import read_bundled_json
 
-HAN_AND_KANA = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u312f"
-    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
-"""The inside of a character class: Han with its extensions, kana, bopomofo, and their half-width forms."""
-CJK = f"{HAN_AND_KANA}\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc"
-"""The same with Hangul, whose words are mostly separated by spaces."""
-SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f\u0f00-\u0fff"
-"""Thai, Lao, Burmese, Khmer and Tibetan, which have spaces between sentences and clauses alone."""
+HAN_AND_KANA, _HANGUL, SOUTHEAST_ASIAN = read_bundled_json("phrases.json")["scripts"].values()
+"""The insides of character classes: Han with its extensions, kana, bopomofo, and their half-width forms; and Thai, Lao,
+Burmese, Khmer and Tibetan, which have spaces between sentences and clauses alone."""
+CJK = HAN_AND_KANA + _HANGUL
 _LONGEST_WORD = {CJK: 5, SOUTHEAST_ASIAN: 9}
 """The most characters of a script, vowels and tones counted, for each piece between spaces."""
 FINAL_WORDS = frozenset(read_bundled_json("phrases.json")["final words"].split())

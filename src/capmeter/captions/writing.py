@@ -225,9 +225,7 @@ def _lines(document: Any) -> bytes:
     """A JSON document, an entry a line."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     is_object = isinstance(document, dict)
-    entries = (
-        [f"{encode(key)}: {encode(value)}" for key, value in document.items()] if is_object else map(encode, document)
-    )
+    entries = [f"{encode(key)}: {encode(document[key])}" for key in document] if is_object else map(encode, document)
     return "\n".join(["{" if is_object else "[", ",\n".join(entries), "}\n" if is_object else "]\n"]).encode()
 
 
