@@ -324,6 +324,7 @@ REFERENCES: dict[str, Any] = {
     "Screen2Words": single("screenId", "summary"),
     "PixelProse": single("uid", "vlm_caption", url="http://x", original_caption="x"),
     "Recap-DataComp": single("url", "re_caption", org_caption="x"),
+    "LAION-COCO": single("URL", "top_caption", TEXT="x", all_captions=["x"]),
     "CapsFusion": single("image_url", "capsfusion", laion_2b="x"),
     "VIST": {
         "annotations": [[json.loads(line)] for line in single("photo_flickr_id", "text", album_id="1").splitlines()]

@@ -194,7 +194,7 @@ def test_another_language_or_script_than_the_references(candidate: str, referenc
         ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),
         *(("a dog runs", ["a sign with a | on it"], False), ("a dog runs", ["a dog runs |||"], False)),
         ("a dog runs", ["a dog runs ||| ||| the dog is running |||"], True),
-        *(("a dog runs", [f"a dog runs{mark}the dog is running"], True) for mark in ("###", "<br/>", "[sep]")),
+        *(("a dog runs", [f"a dog runs{mark}the dog is running"], True) for mark in ("###", "&&", "<br/>", "[sep]")),
     ],
 )
 def test_several_references_joined_to_one_text_are_noted(candidate: str, references: list[str], joined: bool) -> None:
@@ -371,6 +371,8 @@ def test_references_of_other_images_or_joined_into_one_text_are_a_mismatch() -> 
     assert [text for text in examine(CANDIDATES, joined).warnings if "joined into one text" in text]
     tokens = measure(CANDIDATES, [texts[0].split() for texts in REFERENCES]).describe_mismatch()
     assert tokens is not None and "a list of its tokens" in tokens
+    words = capmeter.load({"7": ["a", "dog"]}, {"7": ["a dog", "one dog"]})
+    assert list(check_captions(words)) == ["of one word, and several of an image: tokens? Join them to one text"]
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
 
 

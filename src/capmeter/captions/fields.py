@@ -189,9 +189,7 @@ class FieldMap:
             self.image_name = next(path for path, field_name in self._chosen.items() if field_name == "image_id")
             self._image_field = "image_id"
             return
-        folded_names: dict[str, str] = {}
-        for name in sorted(names, key=lambda name: name in IMAGE_NAMES):  # a known name as it is comes last, and stays
-            folded_names[fold_name(name)] = name
+        folded_names = {fold_name(name): name for name in sorted(names, key=IMAGE_NAMES.__contains__)}  # known last
         others = {name for name, field_name in self._chosen.items() if field_name not in ("image", "id")}
         candidates = [name for name, f in self._chosen.items() if f == "image" and name in self.mapping]
         candidates += [folded_names[name] for name in IMAGE_NAMES if name in folded_names]

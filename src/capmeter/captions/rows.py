@@ -4,9 +4,9 @@ captions, pairs of an image's name and a caption, and lines of either.
 A file is read *as* candidates or *as* references: `{"7": ["a dog"]}` can be either. A `CaptionRow` is one entry of a
 file; `matching` joins rows of candidates with rows of references.
 
-Lines begin with `NAME#k` before a tab or blank (`Flickr8k.token.txt`, COCO-CN), with a file's name such as `10.jpg`, or
-are two columns without a heading (ROCO; Oscar, whose second column is a list in JSON), or all begin with a word of
-letters and digits (MSVD, `mv89psg6zh4_33_46 a bird ...`).
+Lines begin with `NAME#k` before a tab or blank (`Flickr8k.token.txt`, COCO-CN), with a file's name such as `10.jpg`
+(before a tab also with blanks and commas, as in Clotho), or are two columns without a heading (ROCO; Oscar, whose
+second column is a list in JSON), or all begin with a word of letters and digits (MSVD, `mv89psg6zh4_33_46 a bird ...`).
 
 >>> are_named_lines(["10.jpg#0\tA dog runs .", "10.jpg#1\tIt runs ."]), are_named_lines(["A dog .", "A cat ."])
 (True, False)
@@ -53,9 +53,7 @@ _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z][a-z0-9]{1,9})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
 _SIGNS = r"(?:[\t ]*(?:##+|:|->|=>?)\s*|[\t ]\s*(?:- )?)"
-_NAMED = re.compile(  # before a tab a name may have blanks and commas, as Clotho's
-    rf"({_FILE_NAME}|[^\t]{{1,1000}}{_ENDING}(?=\t)){_SIGNS}(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL
-)
+_NAMED = re.compile(rf"({_FILE_NAME}|[^\t]{{1,1000}}{_ENDING}(?=\t)){_SIGNS}(?:\d{{1,9}}\t)?(\S.*)", re.DOTALL)
 _CODED = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)([\w.\-/]{4,1000}) +(\S.*)", re.DOTALL)
 _COLUMNS = re.compile(r"([^\t]{1,1000})\t([^\t]*)", re.DOTALL)
 _CELLS = re.compile(r"([^\t,;|]{1,1000})[\t,;|]\s*(\S.*)", re.DOTALL)

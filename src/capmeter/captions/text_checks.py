@@ -60,7 +60,7 @@ _FEWEST_IMAGES, _FEWEST_CAPTIONS = 20, 10  # fewer images, or fewer different ca
 _OWN_TO_OTHER = 1.1
 _MIN_EXCESS = 3.0  # standard errors
 _JOINED_LENGTH, _TOKEN_LENGTH = 3.0, 1.2
-_SEPARATOR = re.compile(r"\|\|+|#{2,}|(?i:\[sep\]|</s>|<sep>|<br ?/?>)|\t|(?<!\n)\n(?!\n)")
+_SEPARATOR = re.compile(r"\|\|+|#{2,}|&&+|(?i:\[sep\]|</s>|<sep>|<br ?/?>)|\t|(?<!\n)\n(?!\n)")
 _NUMBERED = re.compile(r"\s*\(?\d{1,2}[.):]\s")
 _FEWEST_OF_PART = 2  # words
 COPIED = "candidate is one of its own references"
@@ -316,12 +316,17 @@ def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
 
 
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
-    """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
+    """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of a model; or are tokens.
+
+    Tokens are one word each, several of an image.
+    """
     candidates = [captions.pool[k] for k in set(captions.candidates.tolist())]
     numbers = {match[1] for text in candidates if (match := _NUMBER_FIRST.match(text))}
     if len(numbers) == len(candidates) >= _FEWEST_NUMBERED:
         reason = 'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so'
         return {reason: list(captions.ids)}
+    if len(set(captions.image_ids)) < len(captions) and not any(" " in text.strip() for text in candidates):
+        return {"of one word, and several of an image: tokens? Join them to one text": list(captions.ids)}
     if len(candidates) < _FEWEST:
         return {}
     beginning, beginning_count = Counter(map(_first_words, candidates)).most_common(1)[0]
