@@ -174,7 +174,10 @@ def test_rows_are_read_alike_as_a_table_by_column_and_under_numbers(name: str, t
         assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
 
 
-@pytest.mark.parametrize("others", [{"regions": []}, {"messages": []}, {"annotations": []}, {"comment": "x"}])
+SPOKEN = {"segments": [{"start": 0, "end": 1, "text": "x"}]}
+
+
+@pytest.mark.parametrize("others", [{"regions": []}, {"messages": []}, {"annotations": []}, {"comment": "x"}, SPOKEN])
 def test_columns_of_other_things_do_not_hide_captions(others: dict[str, Any]) -> None:
     rows = [{"image_name": "7.jpg", "filename": "7.jpg", "pred": ["a dog"], "references": ["the dog"], **others}]
     assert by_image(capmeter.load(rows)) == {"7.jpg": ("a dog", ["the dog"])}

@@ -371,8 +371,7 @@ def test_references_of_other_images_or_joined_into_one_text_are_a_mismatch() -> 
     assert [text for text in examine(CANDIDATES, joined).warnings if "joined into one text" in text]
     tokens = measure(CANDIDATES, [texts[0].split() for texts in REFERENCES]).describe_mismatch()
     assert tokens is not None and "a list of its tokens" in tokens
-    words = capmeter.load({"7": ["a", "dog"]}, {"7": ["a dog", "one dog"]})
-    assert list(check_captions(words)) == ["of one word, and several of an image: tokens? Join them to one text"]
+    assert "of an image: tokens?" in str(check_captions(load({"7": ["a", "dog"]}, {"7": ["a dog", "one dog"]})))
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from capmeter.captions import layouts
 from capmeter.captions.event_fields import is_video, read_video
 from capmeter.captions.fields import FieldMap
-from capmeter.captions.layouts import FIELD_OF, IMAGE_NAMES, NAMES, TIMES, find_layout, suggest_names
+from capmeter.captions.layouts import FIELD_OF, FORMAT_OPTION, IMAGE_NAMES, NAMES, TIMES, find_layout, suggest_names
 from capmeter.captions.rows import (
     CaptionRow,
     NotCandidates,
@@ -536,8 +536,7 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                 caption_text(value, location, "the value")
             candidates = reference_list(value, location, "the value")
             if not candidates:
-                are_empty = all(map(_is_empty, document.values()))
-                advice = f" (of videos: {layouts.FORMAT_OPTION.format('events')})" * are_empty
+                advice = f" (of videos: {FORMAT_OPTION.format('events')})" * all(map(_is_empty, document.values()))
                 raise NotCandidates(
                     f"{location}: the list of candidates is empty; leave the image out, or give it a caption{advice}"
                 )

@@ -176,12 +176,15 @@ def time_names(names: Collection[Any]) -> tuple[str, str] | None:
     return None if start is None or end is None else (start, end)
 
 
-def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[Any, Any, tuple[str, str]] | None:
+def find_lists(
+    record: Mapping[Any, Any], known: Collection[str] = (), texts: Iterable[str] = ()
+) -> tuple[Any, Any, tuple[str, str]] | None:
     """The lists of times and texts in a record, and their names; or a list of event objects, and "" as name of texts.
 
     Args:
         record: of a video.
         known: the names that hold lists of event objects in other records.
+        texts: the names of captions: a record with one of its own has no events in objects.
     """
     cells = {name: value for name, value in record.items() if isinstance(value, str) and name in _LIST_NAMES}
     starts = {name: cells[name][:2] for name in cells.keys() & {*TIME_NAMES, *_STARTS}}
@@ -200,7 +203,9 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
     if (names := time_names(record)) is not None and all(isinstance(record[name], list) for name in names):
         text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), "captions")
         return list(zip_longest(*(record[name] for name in names))), record.get(text_name), (names[0], text_name)
-    for list_name in _EVENT_LISTS:
+    own = [text[0] if isinstance(text := record[n], list) and text else text for n in texts if n in record]
+    has_text = any(isinstance(text, str | None) for text in own)
+    for list_name in () if has_text else _EVENT_LISTS:
         entries = record.get(list_name)
         objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
         if any(_start_of(entry) is not None for entry in objects) or (list_name in known and list_name in record):
@@ -302,9 +307,7 @@ def find_events(
     Raises:
         InputError: a time is not as expected.
     """
-    lists = find_lists(record, known)
-    has_text = any(isinstance(record[name], str | None) for name in (*candidate_names, *reference_names))
-    if lists is not None and (lists[2][1] or not has_text):
+    if (lists := find_lists(record, known, (*candidate_names, *reference_names))) is not None:
         return read_lists(lists, record.get("duration"), location), False, lists[2]
     time = decode_json(box, f"{location}, column box") if isinstance(box := values.get("box"), str) else box
     if time is None:

@@ -136,13 +136,14 @@ class FieldMap:
         by_fold = {fold_name(name): name for name in self.all_names}
         if layout is None and (of_times := time_names(by_fold)) and time_names(names) is None:  # in other cases
             self._chosen = dict(zip(map(by_fold.__getitem__, of_times), layouts.TIMES, strict=True)) | self._chosen
-        texts = [record["caption"] for record in records if "caption" in record]
-        lengths = [len(each) for each in texts if isinstance(each, list | tuple)]
-        self._lists = {"caption"} if any(n != 1 for n in lengths) and 2 * len(lengths) >= len(texts) else set()
+        captions = [record["caption"] for record in records if "caption" in record]
+        lengths = [len(each) for each in captions if isinstance(each, list | tuple)]
+        self._lists = {"caption"} if any(n != 1 for n in lengths) and 2 * len(lengths) >= len(captions) else set()
         self._short = self._find_short(records, names.union(header)) if short else set()
         self._choose_image(records, names)
         timed = [] if names.isdisjoint(event_fields.TIMED_NAMES) and "start" not in self._chosen.values() else records
-        found = [(each, event_fields.find_lists(each)) for each in timed]
+        texts = [name for name in names if self.field(name, "") in ("candidate", "references")] if timed else []
+        found = [(each, event_fields.find_lists(each, (), texts)) for each in timed]
         self.event_lists = {lists[2][0] for _, lists in found if lists is not None and not lists[2][1]}
         if layout is not None and not layout.fields:
             self.event_lists |= layout.marks & EVENT_NAMES - set(self.paths.values())

@@ -325,7 +325,7 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     if len(numbers) == len(candidates) >= _FEWEST_NUMBERED:
         reason = 'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so'
         return {reason: list(captions.ids)}
-    if len(set(captions.image_ids)) < len(captions) and not any(" " in text.strip() for text in candidates):
+    if 2 * len(set(captions.image_ids)) <= len(captions) and not any(" " in text.strip() for text in candidates):
         return {"of one word, and several of an image: tokens? Join them to one text": list(captions.ids)}
     if len(candidates) < _FEWEST:
         return {}
