@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -63,6 +64,12 @@ def test_a_tar_that_is_cut_off_or_holds_no_rows_is_named(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes()[:1500])
     with pytest.raises(InputError, match="cut off or damaged"):
         capmeter.load(path)
+    whole = tar(tmp_path / "v.tar", {"1.txt": b"a dog", "2.txt": b"a cat"}).read_bytes()
+    for damaged in (whole[:1024], whole[:1200], whole[:2048], whole * 2, whole[:1030] + b"?" + whole[1031:]):
+        for content in (damaged, gzip.compress(damaged)):
+            path.write_bytes(content)
+            with pytest.raises(InputError, match=r"ends or is damaged after [12], without the end"):
+                capmeter.load(path, {"1": ["a dog"], "2": ["a cat"]})
     with pytest.raises(InputError, match=r"1\.json: a list"):
         capmeter.load(tar(tmp_path / "y.tar", {"1.json": b"[1]"}))
     with pytest.raises(InputError, match=r"found \.jpg; unpack"):

@@ -394,6 +394,12 @@ class TarShard(Container):
                         "one .json and one .txt, which follow each other: write the shard again"
                     )
                 files[ending] = member.name, self._content(archive, member)
+            padding = archive.fileobj.read(LONGEST_LINE) if archive.fileobj else b""
+            if not padding or padding.strip(b"\0"):  # after the first block of zeros comes another, and nothing else
+                raise InputError(
+                    f"{name}: it ends or is damaged after {member_key or 'its beginning'}, without the end of an "
+                    "archive, or goes on in a second archive; fetch it again, or write it as one archive"
+                )
         if files:
             yield f"{name}/{key}", (key, files)
         elif not finished_keys:

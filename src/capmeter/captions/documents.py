@@ -139,8 +139,6 @@ def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
     records = spread(items)
     if 2 * sum(isinstance(record, Mapping) for record in records) >= len(records):
         return _rows_form(items, name, fields)
-    if all(item is None or isinstance(item, bool | int | float) for item in records):
-        raise InputError(f"{name}[0]: {describe(items[0])}, expected a caption, a list of references or an object")
     if are_named_pairs(items):
         return "named", lambda side: read_pairs(((place, *pair) for place, pair in _places(items, name)), side)
     return "list", lambda side: read_list(_places(items, name), side)

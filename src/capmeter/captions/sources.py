@@ -231,10 +231,6 @@ def _read_errors(source_name: str, file_path: Path) -> Iterator[None]:
         raise InputError(f"{source_name}: its gzip data is cut off or damaged ({error}); fetch it again") from None
     except OSError as error:
         raise InputError(f"{source_name}: cannot be read ({error.strerror or error})") from None
-    except RuntimeError as error:
-        if "Symlink loop" not in str(error):
-            raise
-        raise InputError(f"{source_name}: its symbolic links form a circle") from None
     except ValueError as error:
         raise file_name_error(file_path, error) from None
 
