@@ -41,19 +41,28 @@ REFERENCE = "the dog is running on the grass near two people"
             "a dog<|im_end|>¦<image> a dog¦a dog </s>¦[INST] a dog¦ASSISTANT: a dog¦a dog<end_of_turn>¦"
             "### Response: a dog¦a dog <unk>¦<|begin_of_text|>a dog¦<<SYS>> a dog¦<MORE_DETAILED_CAPTION> a dog¦"
             "<time_begin>a dog¦<unused94>¦<im_start>a dog¦<IMG_CONTEXT>¦<image_soft_token>¦<OD>dog¦<EOT>¦[IMG] a dog¦"
-            "a UNK dog¦assistant\na dog¦user\nDescribe it.\nassistant\na dog¦[unused0] a dog¦a dog [SEG]¦⁇ a dog",
+            "a UNK dog¦assistant\na dog¦user\nDescribe it.\nassistant\na dog¦[unused0] a dog¦a dog [SEG]¦⁇ a dog¦"
+            "[START] a dog [END]¦a dog <oov>¦a _UNK dog¦#START# a dog",
         ),
         (
             "reasoning",
             "◁think▷A dog?◁/think▷a dog¦A dog?◁/think▷a dog¦[THINK]A dog?[/THINK]a dog¦<thought>A dog?</thought>a dog¦"
             "analysis A dog? assistantfinal a dog¦assistantfinalA dog¦analysisWe need a caption",
         ),
-        ("tags", "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>"),
-        ("a heading", "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦PRED 1: a dog"),
+        (
+            "tags",
+            "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>¦<ans>a dog¦[caption] a dog",
+        ),
+        (
+            "a heading",
+            "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦PRED 1: a dog¦Caption\na dog¦"
+            "Title: a dog¦图片描述：一只狗",
+        ),
         (
             "tokens for times and places",
             "00:00 - 00:05: a dog¦0:00-0:05 a dog¦00:00:01,000 --> 00:00:05,000\na dog¦[0.0s, 5.0s] a dog¦"
-            "From 0.0s to 5.0s, a dog¦[00:00.000 --> 00:05.000] a dog¦(12,20),(300,400) a dog",
+            "From 0.0s to 5.0s, a dog¦[00:00.000 --> 00:05.000] a dog¦(12,20),(300,400) a dog¦"
+            "0s-3s: a dog¦0:03 - a dog¦[0.0-3.0] a dog¦<00:03> a dog¦t=3.0: a dog¦frame_3: a dog¦3.0 5.0 a dog",
         ),
         ("scores of a beam", "a dog (p=0.03)¦H-1\t-0.5\ta dog"),
         ("marks of a tokenizer", "▁a▁dog¦Ġa Ġdog¦a snow ##board¦a snow@@ board¦a dog<0x0A>"),
@@ -78,7 +87,9 @@ REFERENCE = "the dog is running on the grass near two people"
             "抱歉，我无法查看图片。¦Je ne peux pas voir l'image.¦Es tut mir leid, aber ich sehe kein Bild.¦"
             "Ich kann das Bild nicht sehen.¦Lo siento, no puedo ver la imagen.¦"
             "申し訳ありませんが、画像を表示できません。¦作为一个AI语言模型，我看不到图片。¦"
-            "Извините, но я не могу видеть изображение.¦죄송하지만 이미지를 볼 수 없습니다.",
+            "Извините, но я не могу видеть изображение.¦죄송하지만 이미지를 볼 수 없습니다.¦"
+            "Yes.¦There is no image.¦Sorry, I cannot do that.¦Unable to comply.¦"
+            "Cannot describe the image.¦How can I assist you today?¦对不起¦画像が見えません。¦ขออภัย¦Beklager",
         ),
         (
             "error messages",
@@ -99,9 +110,14 @@ REFERENCE = "the dog is running on the grass near two people"
             "string indices must be integers¦generate() got an unexpected keyword argument 'images'¦"
             "CUDA error: device-side assert triggered¦expected scalar type Half but found Float¦"
             "No module named 'torch'¦the JSON object must be str, bytes or bytearray, not NoneType¦"
-            "Skipped¦OOM¦ReadTimeout¦Sliding window must be a positive integer, but got sliding_window = 0",
+            "Skipped¦OOM¦ReadTimeout¦Sliding window must be a positive integer, but got sliding_window = 0¦"
+            "Killed¦quota exceeded¦Segmentation fault (core dumped)¦Premature end of JPEG file¦model is loading¦"
+            "图片加载失败¦エラーが発生しました¦Произошла ошибка¦Une erreur est survenue¦Đã xảy ra lỗi",
         ),
-        ("None, a number or a file name", "None¦null ¦NaN¦n/a¦undefined¦[]¦391895¦-1¦COCO_000000391895.jpg¦a/b.MP4"),
+        (
+            "None, a number or a file name",
+            "None¦null ¦NaN¦n/a¦undefined¦[]¦391895¦-1¦COCO_000000391895.jpg¦a/b.MP4¦[NULL]¦0.5¦[1, 2]¦{{caption}}",
+        ),
         ("control or replacement", "a\0dog¦a dog\ufffd¦a\u2028dog"),
         ("invisible characters", "a\u200bdog¦\ufeffa dog¦a\xaddog¦a \u202edog"),
         ("more emoji than words", "dog 🐕🐕¦flags 🇫🇷¦" + "🐕. " * 60),

@@ -37,7 +37,7 @@ ARTEFACTS = {
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
     **_PHRASES["artefacts"],
 }
-_PLAIN = re.compile(rf"(?! *(?i:{_PHRASES['beginnings of artefacts']}))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
+_PLAIN = re.compile(rf"(?!\S*\s*\Z| *(?i:{_PHRASES['beginnings of artefacts']}))[A-Za-z ,.'\"!?()-]*")  # no artefact
 _SHOWN = r"an? (?!\w* ?(?:error|exception|bytes))|(?:two|m[ae]n|people|the \w+ (?:features?|shows?|depicts?)) "
 _ORDINARY = re.compile(rf"\W*\b(?:{_SHOWN})")  # neither an error nor a refusal begins so; the others are compiled late
 _ERROR, _REFUSAL_FIRST = (rf"\W*\b(?:{'|'.join(_PHRASES[key])})" for key in ("errors", "beginnings of refusals"))
@@ -45,12 +45,11 @@ _CAPTION = re.compile(rf"\W*\b(?:{'|'.join(_PHRASES['beginnings of captions'])})
 _PROGRAM_WORDS, _COMMON_WORDS = (frozenset(words.split()) for words in _PHRASES["words of programs"].values())
 _REFUSAL_WORDS = re.compile(rf"[\s\"“(*](?:{'|'.join(_PHRASES['words of refusals'])})")
 _REFUSAL = "|".join(_PHRASES["refusals"])
-_PLACEHOLDER = re.compile("|".join(_PHRASES["placeholders"]), re.IGNORECASE)
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 5000
-_FEWEST_WORDS, _GRAM, _LONGEST_PLACEHOLDER = 20, 4, 200
+_FEWEST_WORDS, _GRAM = 20, 4
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? +\w+ \w"), 3
 _OTHER_LANGUAGE = "in another language than its references"
@@ -217,9 +216,6 @@ def _is_error(text: str) -> bool:
 _TESTS: dict[str, Callable[[str], bool]] = {
     "refusals, which say nothing of the image": _is_refusal,
     "error messages of a program or a server in place of a caption": _is_error,
-    "None, a number or a file name in place of a caption": lambda text: (
-        len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
-    ),
     "more emoji than words, which are left out or taken for unknown words": lambda text: (
         not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text))
     ),
