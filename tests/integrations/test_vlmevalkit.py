@@ -72,6 +72,8 @@ def test_references_of_other_images_and_bad_arguments_are_refused() -> None:
         COCO_Caption_Scorer(ref, shifted).compute_scores()
     with pytest.raises(InputError, match="only in ref: 7; only in gt: 8"):
         COCO_Caption_Scorer({"7": ["a"]}, {"8": ["a"]})
+    with pytest.raises(InputError, match="each once, whether as a number or as text"):
+        COCO_Caption_Scorer({7: ["a"], "7": ["b"]}, {7: ["a"], "7": ["b"]})
     for value, found in ((["a", "b"], "a list of 2"), (None, "missing"), (5, "the number 5"), ({0: "a"}, "an object")):
         with pytest.raises(InputError, match=rf"ref\['7'\] is {found}.*, expected a list of one caption"):
             COCO_Caption_Scorer({"7": value}, {"7": ["a"]}).compute_scores()  # type: ignore[dict-item]

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.load import load
+from capmeter.captions.rows import image_key
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
@@ -53,12 +54,13 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
         *,
         on_mismatch: OnMismatch = "error",
     ) -> None:
-        self.ref, self.gt, self.metrics, self.on_mismatch = ref, gt, parse_metrics(metrics), on_mismatch
-        unmatched_ids = [list_names(sorted(map(str, a.keys() - b.keys()))) for a, b in ((ref, gt), (gt, ref))]
-        if any(unmatched_ids):
+        self.metrics, self.on_mismatch = parse_metrics(metrics), on_mismatch
+        self.ref, self.gt = ({image_key(k, "ref, gt", "an id"): v for k, v in side.items()} for side in (ref, gt))
+        only = [list_names(sorted(a.keys() - b.keys())) for a, b in ((self.ref, self.gt), (self.gt, self.ref))]
+        if any(only) or len(self.ref) < len(ref) or len(self.gt) < len(gt):
             raise InputError(
-                f"ref and gt must have the same ids; only in ref: {unmatched_ids[0] or 'none'}; only in gt: "
-                f"{unmatched_ids[1] or 'none'}"
+                "ref and gt must have the same ids, each once, whether as a number or as text; only in ref: "
+                f"{only[0] or 'none'}; only in gt: {only[1] or 'none'}"
             )
 
     def compute_scores(self) -> dict[str, float | list[float]]:
@@ -72,7 +74,7 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
         for image_id, candidates in self.ref.items():
             if not isinstance(candidates, list | tuple) or len(candidates) != 1:
                 raise InputError(f"ref[{image_id!r}] is {describe(candidates)}, expected a list of one caption")
-            answer_rows.append({"image_id": str(image_id), "candidate": candidates[0], "references": self.gt[image_id]})
+            answer_rows.append({"image_id": image_id, "candidate": candidates[0], "references": self.gt[image_id]})
         results = score_answers(answer_rows, self.metrics.values(), on_mismatch=self.on_mismatch)
         scores: dict[str, float | list[float]] = {}
         by_metric = with_intervals(results, self.metrics)
@@ -81,8 +83,7 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
             if all(metric_name in of_metric for metric_name in BLEU):
                 scores[f"Bleu{suffix}"] = [of_metric.pop(metric_name) for metric_name in BLEU]
             scores |= {metric_name + suffix: value for metric_name, value in of_metric.items()}
-        for metric_name, value in scores.items():
-            print(f"{metric_name}: {value}")
+        print(*(f"{metric_name}: {value}" for metric_name, value in scores.items()), sep="\n")
         return scores
 
 
