@@ -86,6 +86,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "a table without header": (b"1,a dog\n", "the first line names the columns 1, a dog"),
     "a column twice": (b"image_id,candidate,candidate\n1,a,b\n", "duplicate column candidate in the header"),
     "a cell too many": (b"image_id,caption\n1,a dog, running\n", "x, line 2: 3 cells where the header has 2; put quotes"),
+    "gzip twice": (gzip.compress(gzip.compress(b"[]")), "compressed twice by gzip; unpack it once"),
     "bzip2": (b"BZh91AY", "compressed by bzip2, which is not read; unpack it with bunzip2"),
     "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS .* git lfs pull"),
     "a page": (b"<!DOCTYPE html>\n<html>", "a page of the web, as a failed download leaves"),

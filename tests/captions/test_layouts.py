@@ -458,6 +458,7 @@ def test_workbooks(tmp_path: Path) -> None:
             lines([{**LMMS[0], "coco_Bleu_4": 0, "coco_CIDEr": 0, "filtered_resps": ["a", "b"]}]),
             "filtered_resps is a list of 2",
         ),
+        (lines([LMMS[0], {**LMMS[1], "coco_Bleu_4": None, "coco_CIDEr": None}]), "line 2: the id is missing"),
         (lines([sample(0, 7, "a dog", 5)]), "answer is the number 5, expected a list of captions"),
         (lines([sample(0, 7, None, DOG)]), "caption is missing"),
         (table([{**VLMEVALKIT[0], "answer": "['broken"}]), r"answer is the text \"\['broken\", expected a list"),

@@ -269,13 +269,11 @@ def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
     entries = [{name: value[name] for name in ("image_id", "pred", "answer") if name in value} for value in values]
     if len(set(map(str, entries))) > 1:
         raise InputError(f"{location}: its metrics have different captions, references or images; keep those of one")
+    document = {"doc_id": record.get("doc_id")}  # not the image, where other samples name one
     if entries:
-        return {"candidate": only_item(entries[0].pop("pred"), location, "pred")} | entries[0]
-    fields = {
-        "image_id": record.get("doc_id"),
-        "candidate": only_item(record.get("filtered_resps"), location, "filtered_resps"),
-    }
-    return fields | ({"target": record["target"]} if record.get("target") else {})
+        return document | {"candidate": only_item(entries[0].pop("pred"), location, "pred")} | entries[0]
+    candidate = only_item(record.get("filtered_resps"), location, "filtered_resps")
+    return document | {"candidate": candidate} | ({"target": record["target"]} if record.get("target") else {})
 
 
 def _inspect(record: Record, location: str) -> dict[Any, Any]:
