@@ -437,6 +437,7 @@ def test_rows_of_sounds_without_names_are_numbered(tmp_path: Path) -> None:
         ("x.txt", "fname\tcaption_1\tcaption_2\n7.wav\ta\tb\n", {"7.wav": ("a", "b")}),
         ("x.jsonl", '{"file_name": "7.wav", "caption_1": "a", "caption_2": "b"}\n', {"7.wav": ("a", "b")}),
         ("x.json", '{"image": "7.jpg", "sentences_raw": ["a", "b"]}', {"7.jpg": ("a", "b")}),
+        ("x.yaml", "007: a\n1:20: 1:30\n-2: b\n", {"007": ("a",), "1:20": ("1:30",), "-2": ("b",)}),
         ("x.json", '{"images": [{"id": 7}], "captions": [{"image_id": 7, "caption": "a"}]}', {"7": ("a",)}),
     ],
 )
@@ -449,6 +450,8 @@ def test_names_of_columns_and_ends_of_lines(tmp_path: Path) -> None:
     assert capmeter.load(rows, on_missing="keep", columns={"Caption": "candidate"})["1"].candidate == "a dog"
     with pytest.raises(InputError, match='the text "hyp" is not a field; fields are id, image_id, candidate'):
         capmeter.load(rows, columns={"candidate": "hyp"})
+    with pytest.raises(InputError, match="duplicate key '1' in one object; keep one"):
+        capmeter.load_references(write_file(tmp_path, "1: a dog\n'1': a cow\n", "x.yaml"))
     with pytest.raises(InputError, match="lines end in a carriage return alone"):
         capmeter.load(write_file(tmp_path, "a dog\ra cat\r", "x.txt"), on_missing="keep")
     empty = capmeter.load({"v": []}, format="events", on_missing="keep")

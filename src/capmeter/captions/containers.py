@@ -94,6 +94,7 @@ class Container:
     header: the names of the columns, of tables.
     heading: where they stand, if the file begins with them: "line" or "row".
     empty: what an empty cell of a caption is.
+    notes: what of the file is not read.
     """
 
     kind: ClassVar[str] = ""
@@ -103,6 +104,7 @@ class Container:
 
     def __init__(self, source: CaptionSource) -> None:
         self.source = source
+        self.notes: dict[str, str] = {}
 
     def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The records in their order, with their places, as the file holds them.
@@ -128,11 +130,6 @@ class Container:
     def spans(self, rows: int) -> list[Span]:
         """The file in spans of at most so many records, where it can be read from within; else all of it."""
         return [WHOLE]
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """What of the file is not read."""
-        return {}
 
     def refuse_repeated(self) -> None:
         """Raises if two columns have one name."""
@@ -439,15 +436,10 @@ class Workbook(Container):
         super().__init__(source)
         with self._rows() as (sheet_rows, sheet_names):
             heading = next(sheet_rows, ())
-            self._other_sheets = sheet_names[1:]
+            if len(sheet_names) > 1:
+                self.notes["sheets_not_read"] = f"{source.name}: {list_names(sheet_names[1:])}"
         self.header = ["" if cell is None else str(cell).strip() for cell in heading]
         self.refuse_repeated()
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """The other sheets."""
-        sheets = f"{self.source.name}: {list_names(self._other_sheets)}"
-        return {"sheets_not_read": sheets} if self._other_sheets else {}
 
     def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows that are not empty."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -303,8 +304,22 @@ def _decode_yaml(source: CaptionSource) -> Any:
         raise MissingBackend(
             f"{source.name}: YAML needs PyYAML; install it with: pip install pyyaml, or write the file as JSON"
         ) from None
+    loader: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+    loader.add_constructor("tag:yaml.org,2002:map", _construct_object)
+    # of its whole numbers those that JSON has: 0123 is octal to YAML, and 12:30 are 750
+    loader.add_constructor(
+        "tag:yaml.org,2002:int", lambda _, n: int(n.value) if re.fullmatch(r"-?(?:0|[1-9]\d*)", n.value) else n.value
+    )
     try:
-        return yaml.load(source.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(source.read_text(), Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).replace(' in "<unicode string>"', "").split())[:200]
         raise InputError(f"{source.name}: not valid YAML ({reason}); repair it") from None
+
+
+def _construct_object(loader: Any, node: Any) -> Any:
+    """An object of YAML, whose keys are all different, as in JSON."""
+    keys = Counter(str(key.value) for key, _ in node.value)
+    if keys and (most := keys.most_common(1)[0])[1] > 1:
+        raise ValueError(f"duplicate key {most[0]!a} in one object; keep one")
+    return loader.construct_mapping(node, deep=True)

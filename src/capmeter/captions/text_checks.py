@@ -47,9 +47,7 @@ _REFUSAL_WORDS = re.compile(rf"[\s\"“(*](?:{'|'.join(_PHRASES['words of refusa
 _REFUSAL = "|".join(_PHRASES["refusals"])
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
-_WORD = re.compile(r"\w+")
-_MOST_WORDS = 5000
-_FEWEST_WORDS, _GRAM = 20, 4
+_FEWEST_WORDS, _MOST_WORDS, _GRAM = 20, 5000, 4
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? +\w+ \w"), 3
 _OTHER_LANGUAGE = "in another language than its references"
@@ -217,7 +215,7 @@ _TESTS: dict[str, Callable[[str], bool]] = {
     "refusals, which say nothing of the image": _is_refusal,
     "error messages of a program or a server in place of a caption": _is_error,
     "more emoji than words, which are left out or taken for unknown words": lambda text: (
-        not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text))
+        not text.isascii() and len(_EMOJI.findall(text)) > len(re.findall(r"\w+", text))
     ),
     "60 words and more without the end of a sentence, which are read as one sentence": lambda text: (
         len(text) >= 2 * _LONG_WORDS and not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS

@@ -186,11 +186,10 @@ def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     totals = Counter(system or "" for system in captions.systems)
     for system, of_system in endings.items():
         if len(of_system) > _MAX_TRUNCATED * totals[system]:
-            examples = ", ".join(f'{id} "… {ending}"' for id, ending in of_system[:3])
-            more = f" and {len(of_system) - 3:,} more" if len(of_system) > 3 else ""
+            examples = list_names((f'{id} "… {ending}"' for id, ending in of_system), 3, 100)
             findings.warnings.append(
                 f"candidates{f' of {system}' * (len(counts) > 1)} that end in a function word, as truncated captions "
-                f"do: {len(of_system):,} of {totals[system]:,} ({examples}{more})"
+                f"do: {len(of_system):,} of {totals[system]:,} ({examples})"
             )
 
 
