@@ -157,6 +157,7 @@ OBJECT_FILES = {
     "one row by a file's name": {"file_name": "1", "objects": ["cat"]},
     "one row by a number": {"id": 1.0, "classes": ["dog"]},
     "rows": [{"image_id": 1, "labels": ["Dog"]}, {"image_id": "2", "labels": []}, {"image_id": "2", "labels": ["cat"]}],
+    "Visual Genome": [{"image_id": 1, "objects": [{"names": ["dog"]}]}, {"id": 2, "objects": [{"names": ["cats"]}]}],
     "objects": [{"id": 1, "objects": ["dog"]}, {"id": 2.0, "objects": ["cat"]}],
     "panoptic, one image": {
         "images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}],
@@ -208,7 +209,10 @@ BAD = {
         b'{"categories": [{"id": 1, "name": "dog"}], "annotations": [{"image_id": 42, "category_id": null}]}',
         r"annotations\[0\]: category_id is missing",
     ),
-    "no name": (b'{"images": [{"id": 4, "file_name": 3}], "categories": [], "annotations": []}', "name is the number"),
+    "no name": (
+        b'{"images": [{"id": 4, "file_name": [3]}], "categories": [], "annotations": []}',
+        "name is a list of 1",
+    ),
     "two images": (
         b'{"images": [{"id": 4, "file_name": "a"}, {"id": 4, "file_name": "b"}], "categories": [], "annotations": []}',
         r"images\[1\]: a second image has the id 4",
@@ -220,6 +224,11 @@ BAD = {
     "without annotations": (b'{"images": [{"id": 4}], "categories": []}', "annotations is missing"),
     "two lists": (b'[{"image_id": 42, "objects": [], "labels": ["dog"]}]', r"\[0\]: objects and labels differ"),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
+    "images named otherwise": (
+        b'{"images": [{"id": 42}], "categories": [{"id": 1, "name": "dog"}], '
+        b'"annotations": [{"image_id": "042", "category_id": 1}]}',
+        "that it does not list: 042; those that it lists have none",
+    ),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',
         'category_id "3" is not among the categories; their ids are none',

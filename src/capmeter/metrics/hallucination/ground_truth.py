@@ -4,6 +4,7 @@
  "annotations": [{"image_id": 42, "category_id": 1}, …]}                              instances_val2014.json
 {"42": ["person", "dog"], …}                                                          objects by image
 [{"image_id": 42, "labels": ["person", "dog"]}, …]                                    rows, also in JSON lines
+[{"image_id": 42, "objects": [{"names": ["person"]}, {"names": ["dog"]}]}, …]         Visual Genome's objects.json
 
 COCO's panoptic annotations (`segments_info`), LVIS and Objects365 are read as its instances are. Of a category's names
 (`car_(automobile)` with `synonyms`, `Moniter/TV`) that counts which the list of object words knows.
@@ -24,7 +25,7 @@ from typing import Any
 
 from capmeter.captions.layouts import IMAGE_NAMES
 from capmeter.captions.matching import KEYS, index_images
-from capmeter.captions.rows import caption_text, image_key
+from capmeter.captions.rows import image_key
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
@@ -128,7 +129,7 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
             object_names.setdefault(image_id, []).extend(image_names)
     extended = words if words is None else words.with_names(chain.from_iterable(object_names.values()))
     objects = {
-        image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
+        image_id: tuple(sorted(set(names) if extended is None else set(filter(None, map(extended.find_node, names)))))
         for image_id, names in object_names.items()
     }
     names = {image_id: (image_id, *((file_names[image_id],) if image_id in file_names else ())) for image_id in objects}
@@ -171,11 +172,8 @@ def _coco_names(
         image_id = _id(entry, "id", location)
         object_names[image_id] = []
         if (file_name := entry.get("file_name", entry.get("coco_url"))) is not None:
-            if not isinstance(file_name, str):
-                raise InputError(
-                    f"{location}: file_name is {describe(file_name)}, expected the name of the image's file"
-                )
-            if file_names.setdefault(image_id, caption_text(file_name, location, "file_name")) != file_name:
+            file_name = image_key(file_name, location, "file_name")
+            if file_names.setdefault(image_id, file_name) != file_name:
                 raise InputError(f"{location}: a second image has the id {image_id}; give each an id of its own")
     unlisted_ids: dict[str, None] = {}
     for location, entry in _entries(content, "annotations", name):
@@ -193,6 +191,9 @@ def _coco_names(
             names += categories[category_id]
     if unlisted_ids and "images" in content:
         message = f"{name}: annotations of images that it does not list: {list_names(unlisted_ids)}"
+        listed_objects = [names for image_id, names in object_names.items() if image_id not in unlisted_ids]
+        if listed_objects and not any(listed_objects):
+            raise InputError(f"{message}; those that it lists have none: name images alike in both lists")
         warnings.warn(message, CapmeterWarning, stacklevel=4)
     return object_names, file_names
 
@@ -240,7 +241,11 @@ def _names(value: Any, location: str) -> list[str]:
     """Names of objects."""
     if not isinstance(value, list):
         raise InputError(f"{location} is {describe(value)}, expected a list of objects' names; {_EXPECTED}")
-    return [_object_name(each, f"{location}[{k}]") for k, each in enumerate(value)]
+    names: list[str] = []
+    for k, each in enumerate(value):
+        is_object, place = isinstance(each, Mapping), f"{location}[{k}]"  # objects as Visual Genome has them
+        names += _names(each.get("names", [each.get("name")]), place) if is_object else [_object_name(each, place)]
+    return names
 
 
 def _category_name(category: Mapping[str, Any], location: str, words: ObjectWords | None) -> str:

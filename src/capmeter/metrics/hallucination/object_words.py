@@ -118,14 +118,15 @@ class ObjectWords:
             if word in self.nodes and not (has_toilet and word == "seat")
         ]
 
-    def node_of(self, name: str) -> str:
-        """The node of an object's name, whatever its case."""
-        return self.nodes.get(name) or self.nodes[name.strip().lower()]
+    def find_node(self, name: str) -> str | None:
+        """The node of an object's name, whatever its case and number; None if the list lacks it."""
+        folded_name = name.strip().lower()
+        forms = name, folded_name, singular_form(folded_name), folded_name.removesuffix("s")
+        return next((self.nodes[form] for form in forms if form in self.nodes), None)
 
     def with_names(self, names: Iterable[str]) -> ObjectWords:
         """This list with further objects, each of which is named by its own name alone; the list itself without any."""
-        known_names = self.nodes.keys()
-        unknown_names = [name for name in dict.fromkeys(names) if known_names.isdisjoint((name, name.strip().lower()))]
+        unknown_names = [name for name in dict.fromkeys(names) if self.find_node(name) is None]
         if not unknown_names:
             return self
         warnings.warn(
