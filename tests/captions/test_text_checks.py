@@ -49,10 +49,7 @@ REFERENCE = "the dog is running on the grass near two people"
             "◁think▷A dog?◁/think▷a dog¦A dog?◁/think▷a dog¦[THINK]A dog?[/THINK]a dog¦<thought>A dog?</thought>a dog¦"
             "analysis A dog? assistantfinal a dog¦assistantfinalA dog¦analysisWe need a caption",
         ),
-        (
-            "tags",
-            "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>¦<ans>a dog¦[caption] a dog",
-        ),
+        ("tags", "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>¦[caption] a dog"),
         (
             "a heading",
             "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦PRED 1: a dog¦Caption\na dog¦"

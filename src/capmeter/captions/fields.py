@@ -471,8 +471,8 @@ class FieldMap:
         found = "missing" if value is None else describe(value)
         advice = "correct or leave out the row" + ", or the format that was named" * (self.forced_layout is not None)
         if self.image_name is None:
-            advice = "--column image_id=NAME says which field it is; rows with a caption and its references need none: "
-            advice += f"--column candidate=NAME --column references=NAME {layouts.IN_PYTHON}"
+            advice = f"--column image_id=NAME {layouts.IN_PYTHON} says which field it is"
+            advice += "; rows with both --column candidate=NAME --column references=NAME need none" * self.numbered
             found = f"missing (image is {found})" if value is not None else found
         raise InputError(
             f"{location}: {own_name(record, self.image_name or 'image_id', 'the id')} is {found}, expected the id of "

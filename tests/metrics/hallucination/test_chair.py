@@ -225,9 +225,8 @@ BAD = {
     "two lists": (b'[{"image_id": 42, "objects": [], "labels": ["dog"]}]', r"\[0\]: objects and labels differ"),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
     "images named otherwise": (
-        b'{"images": [{"id": 42}], "categories": [{"id": 1, "name": "dog"}], '
-        b'"annotations": [{"image_id": "042", "category_id": 1}]}',
-        "that it does not list: 042; those that it lists have none",
+        json.dumps(OBJECT_FILES["numbers"] | {"images": [{"id": 3}]}).encode(),  # type: ignore[operator]
+        "that it does not list: 1, 2; those that it lists have none",
     ),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',
