@@ -48,6 +48,9 @@ def test_doubled_and_unknown_ids_are_errors() -> None:
         CaptionSet.from_captions([*ROWS, ROWS[0]])
     with pytest.raises(InputError, match="no caption with the id 'z' among the 3"):
         CaptionSet.from_captions(ROWS)["z"]
+    for wrong in (7, [7], [Caption("1", "1", "a", "ab")]):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="expected Caption"):
+            CaptionSet.from_captions(wrong)  # type: ignore[arg-type]
 
 
 def test_a_selection_keeps_its_rows_and_only_their_sentences() -> None:

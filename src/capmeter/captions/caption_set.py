@@ -235,9 +235,13 @@ class CaptionSet:
             others: further arguments of `CaptionSet` for all of them: notes, images_root, regions.
 
         Raises:
-            InputError: two captions have one id.
+            InputError: two captions have one id, or texts are of another type.
         """
-        captions = tuple(captions)
+        captions = tuple(captions) if isinstance(captions, Iterable) else (captions,)
+        for each in captions:
+            references = each.references if isinstance(each, Caption) else None
+            if type(references) is not tuple or not all(isinstance(t, str) for t in (each.candidate, *references)):
+                raise InputError(f"{each!a:.70} …: expected Caption(id, image_id, candidate, references=(text, …))")
         names = (each.name for each in fields(Caption))
         columns = {f"{name.removesuffix('s')}s": [getattr(each, name) for each in captions] for name in names}
         return cls.from_columns(**columns, **others)

@@ -214,7 +214,8 @@ def open_parts(
         # other processes may start in another folder
         options = replace(options, references=[Path(os.fspath(each)).absolute() for each in options.reference_files])
         references_of(options)  # what is wrong with them is said here, before any part is read
-    kept_columns, sources = None if keep is None else tuple(keep), _find_files(source)
+    kept_columns = None if keep is None else tuple(map(str, keep if isinstance(keep, Iterable) else [keep]))
+    sources = _find_files(source)
     return [part for each in sources for part in _divide(each, options, rows, kept_columns, len(sources) == 1)]
 
 

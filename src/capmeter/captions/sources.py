@@ -395,12 +395,10 @@ class PictureFiles:
     @cached_property
     def _files(self) -> dict[str, str]:
         """Files by their name, by their name without its ending, and by number; none where two have the same."""
-        try:
-            names = sorted(
-                entry.name for entry in os.scandir(self.folder) if Path(entry.name).suffix.lower() in ENDINGS
-            )
-        except OSError:
-            names = []
+        names: list[str] = []
+        with suppress(OSError, ValueError):
+            entries = os.scandir(self.folder)
+            names = sorted(entry.name for entry in entries if Path(entry.name).suffix.lower() in ENDINGS)
         stems = {name: Path(name).stem for name in names}
         numbers = {name: match[1] for name, stem in stems.items() if (match := _NUMBER.fullmatch(stem)) is not None}
         files: dict[str, str] = {}

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from capmeter.captions.load_options import LoadOptions
 from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import hash_texts, read_training
 from capmeter.core.errors import InputError
@@ -185,6 +186,7 @@ def run(
         ProtocolError: the file is not what the protocol expects.
         InputError: neither metrics nor scores, or two sets of scores with one name.
     """
+    columns = LoadOptions(columns=columns).columns  # which checks their type
     judgments = find_benchmark(benchmark).load(data, protocol, sample=sample, columns=columns)
     if images_root is not None:
         judgments = replace(judgments, captions=with_picture_files(judgments.captions, images_root))

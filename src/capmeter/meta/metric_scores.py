@@ -264,8 +264,8 @@ def external_scores(
     if isinstance(scores, Mapping):
         tables: list[Mapping[str, Mapping[str, float]]] = [scores]
     else:
-        paths = [scores] if isinstance(scores, str | Path) else list(scores)
-        tables = [read_scores(path, ids, partial=isinstance(judgments, Systems)) for path in paths]
+        paths = [scores] if isinstance(scores, str | Path) or not isinstance(scores, Iterable) else list(scores)
+        tables = [read_scores(str(path), ids, partial=isinstance(judgments, Systems)) for path in paths]
     values: dict[str, Floats] = {}
     for metric_name, by_id in (item for table in tables for item in table.items()):
         missing = [id for id in ids if id not in by_id]

@@ -72,9 +72,8 @@ def leave_one_out(
         candidate = non_empty[int(_hash_fraction("reference", seed, image_id) * len(non_empty))] if non_empty else ""
         other_references = tuple(text for text in non_empty if text.strip() != candidate.strip())
         if other_references:
-            caption_rows.append(
-                Caption(image_id, image_id, candidate, other_references, (image_files or {}).get(image_id))
-            )
+            image = (image_files or {}).get(image_id)
+            caption_rows.append(Caption(image_id, image_id, candidate, other_references, image))
         else:
             skipped.append(image_id)
     if not caption_rows:
@@ -250,7 +249,7 @@ def robustness(
     if images_root is not None:
         unmodified_captions = with_picture_files(unmodified_captions, images_root)
     if regions:
-        unmodified_captions = unmodified_captions.replace(regions=os.fspath(regions))
+        unmodified_captions = unmodified_captions.replace(regions=str(regions))
     degraded_captions, caption_texts = _degrade(unmodified_captions, parsed_degradations, points, seed)
     results = evaluate(degraded_captions, parsed_metrics, corpus=unmodified_captions, settings=settings)
     clusters = Clusters(unmodified_captions.image_ids)
@@ -286,8 +285,7 @@ def _unmodified_captions(
     if not isinstance(image_files, Mapping | None):
         raise InputError(f"expected the picture's file of each image, {{image_id: file}}, but got {image_files!r:.40}")
     table = load_reference_table(captions)
-    image_files = {**table.images, **(image_files or {})}
-    return leave_one_out(table.references, images=images, seed=seed, image_files=image_files)
+    return leave_one_out(table.references, images=images, seed=seed, image_files=table.images | dict(image_files or {}))
 
 
 def _degrade(

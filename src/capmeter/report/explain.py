@@ -79,7 +79,7 @@ def explain(
         raise InputError(f"{', '.join(unexplained)} cannot explain a score; leave it out, or choose a metric that can")
     if worst is not None and not (isinstance(worst, int | np.integer) and worst >= 1):
         raise InputError(f"worst: expected a whole number of 1 or more, but got {describe(worst)}")
-    if stored and list(stored.ids.names) != list(captions.ids):
+    if stored and (not isinstance(stored, Results) or list(stored.ids.names) != list(captions.ids)):
         raise InputError("stored: the results are not of these captions; omit them, or explain the captions they hold")
     ordering_metric = parsed_metrics[0] if by is None else parse(by)
     scored_metrics = (*parsed_metrics, *(() if ordering_metric in parsed_metrics else (ordering_metric,)))
@@ -89,7 +89,7 @@ def explain(
     fresh = replace(evaluation, metrics=tuple(scored)).with_collected_states(captions).run(captions) if scored else {}
     results = {str(metric): stored_scores.get(str(metric)) or fresh[str(metric)] for metric in scored_metrics}
     if ids:
-        rows = [captions.row(caption_id) for caption_id in ids]
+        rows = [captions.row(caption_id) for caption_id in (ids if isinstance(ids, Iterable) else [ids])]
     elif worst is not None:
         scores = results[str(ordering_metric)].items.array
         is_ascending = best == ordering_metric.lower_is_better

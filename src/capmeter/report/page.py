@@ -278,14 +278,14 @@ def _method(
     systems: Mapping[str, Results], metrics: Sequence[str], resamples: int, seed: int, command: str | None
 ) -> dict[str, Any]:
     """What the page says of its captions and of how the scores were computed."""
-    commands = dict.fromkeys([*(results.command for results in systems.values()), command])
+    commands = dict.fromkeys(map(str, filter(None, [*(results.command for results in systems.values()), command])))
     return {
         "lead": _lead(systems),
         "systems": list(systems),
         "truncated": truncated_rows(systems),
         "truncated_note": TRUNCATED,
         "protocol": _protocol(systems, resamples, seed),
-        "commands": [line for line in commands if line],
+        "commands": list(commands),
         "signatures": _signatures(systems, metrics),
     }
 
