@@ -46,7 +46,7 @@ def test_ambiguous_names_equal_ids_and_numbers_without_zeros() -> None:
 
 @given(st.text("ab1./\\ ", max_size=12))
 def test_names_are_those_of_paths(name: str) -> None:
-    path = PurePosixPath(name.replace("\\", "/"))  # of Windows, too
+    path = PurePosixPath(name.replace("\\", "/").strip())  # of Windows and of cells, too
     assert KEYS["file name"](name) == path.name
     if not path.name.endswith("."):  # of which the ending depends on the version of Python
         has_ending = re.fullmatch(r"\.\d?[a-z][^. ]* *", path.suffix) is not None

@@ -43,7 +43,7 @@ _PATH = re.compile(
 
 
 def _file_name(image: str) -> str:
-    image = image.replace("\\", "/")  # of Windows
+    image = image.replace("\\", "/").strip()  # of Windows, and of cells of tables
     file_name = PurePosixPath(image).name if "/" in image or image == "." else image
     return file_name if file_name.isascii() else unicodedata.normalize("NFC", file_name)
 
