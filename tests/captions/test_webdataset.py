@@ -115,3 +115,5 @@ def test_shards_without_samples_and_samples_of_one_text_twice(tmp_path: Path) ->
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"
     path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": null, "url": "u"}', "1.txt": b"a dog"})
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"
+    path = tar(tmp_path / "x.tar", {"1.json": b'{"n": 7, "caption": "a cow", "o": {"a": "a cat"}}', "1.txt": b"a dog"})
+    assert capmeter.load(path, {7: ["x"]}, columns={"n": "image_id", "o.a": "candidate"})["7"].candidate == "a cat"

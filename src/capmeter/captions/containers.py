@@ -4,7 +4,7 @@ JSON lines; CSV and TSV with a heading, also with semicolons, as European Excel 
 Excel, of which the first sheet is read (openpyxl, `capmeter[excel]`); Parquet; and tar shards of WebDataset, in which
 the files of one sample follow each other and share a key, a name up to its first dot:
 
-    000017.jpg  000017.json  000017.txt      →  {"__key__": "000017", "json": {…}, "txt": "…"}
+    000017.jpg  000017.json  000017.txt      →  {"__key__": "000017", "txt": "…", and the fields of the JSON object}
 
 Parquet is read in batches of the columns that are needed. A small file can hold more than memory does: pages are
 compressed, and a repeated text is stored once. Texts are therefore read as Parquet stores them, and their size is
@@ -406,11 +406,12 @@ class TarShard(Container):
             )
 
     def decode(self, item: Any, location: str) -> dict[str, Any]:
-        """The sample's key, its JSON object and its text."""
+        """The sample's key, the fields of its JSON object and its text."""
         sample: dict[str, Any] = {"__key__": item[0]}
         for ending, (member_name, content) in item[1].items():
             text = decode(content, member_location := f"{self.source.name}/{member_name}")
-            sample[ending] = decode_json(text, member_location) if ending == "json" else text.removesuffix("\n")
+            value = decode_json(text, member_location) if ending == "json" else text.removesuffix("\n")
+            sample |= {**value, "__key__": item[0]} if isinstance(value, dict) else {ending: value}
         return sample
 
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -415,7 +415,8 @@ def _webdataset(record: Record, location: str) -> dict[Any, Any]:
     names = [name for name in _CAPTION_NAMES if fields.get(name) is not None]
     if text is not None and names and fields[names[0]] != text:
         raise InputError(
-            f"{location}: two captions under one key, {names[0]} in its .json and another in its .txt; write one"
+            f"{location}: two captions under one key, {names[0]} in its .json and another in its .txt; choose one: "
+            f"--column candidate={names[0]} or candidate=txt {IN_PYTHON}"
         )
     caption = {} if text is None or names else {"caption": text}
     key = {} if "image_id" in fields else {"image_id": record.get("__key__")}
