@@ -34,7 +34,7 @@ def parse_metrics(metrics: str | Iterable[str | Metric] | Mapping[str, str | Met
     if isinstance(metrics, Mapping) and metrics:
         return {metric_name: parse_metrics([each]).popitem()[1] for metric_name, each in metrics.items()}
     named_metrics: dict[str, Metric] = {}
-    for each in [metrics] if isinstance(metrics, str) else list(metrics) or [""]:
+    for each in [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else list(metrics) or [""]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CapmeterWarning)  # that CIDEr is cider-d: the signature says so
             parsed = parse_list(each if isinstance(each, str) else [each])
