@@ -384,7 +384,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "a long list as text": lambda: json.dumps([{"index": 1, "prediction": "a", "answer": f"[{'[' * 500_000}]"}]),
     "many columns": lambda: ",".join(f"Caption_{k}" for k in range(60_000)) + ",image_id\n",
     "marks": lambda: "#1" * 500_000,
-    "tags": lambda: json.dumps({"1": "<answer " * 120_000}),
+    "tags": lambda: json.dumps({"1": "<answer " * 120_000, "2": "\n" * 100_000}),
     "an error text": lambda: json.dumps({"1": "an unexpected " * 70_000}),
     "blanks as a time": lambda: json.dumps([{"image_id": 1, "timestamp": " " * 900_000, "caption": "a"}]),
     "a long tuple as text": lambda: json.dumps([{"image_id": 1, "references": "('a'," * 200_000}]),
