@@ -152,9 +152,8 @@ class FieldMap:
         self._lone_time = "" if self._are_timed else event_fields.lone_time(timed)
         is_plain = not (layout or self._chosen or self._are_timed or "caption" in self._nested)
         is_plain = is_plain and self.keep is None and self.image_name == "image_id" and not self._lone_time
-        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES.union(
-            self.aliases, self.event_lists
-        )
+        known_names = EVENT_NAMES.union(self.aliases, self.event_lists)
+        unused_names = {name for name in names if self.field(name) is None} - known_names
         if layout is None or layout.convert is None:  # lists of references are decoded where they are read
             self._nested -= {name for name in self._nested if self.field(name, "") == "references"}
             self._nested -= unused_names - set(map(path_root, self.paths))
@@ -398,9 +397,8 @@ class FieldMap:
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
         if has_events or self._are_timed or self.event_lists:
             self._read_events(row, record, values, candidate_names, reference_names, side)
-        if self._lone_time and (time := str(record.get(self._lone_time))) != self._times_of.setdefault(
-            row.image_id, time
-        ):
+        time = str(record.get(self._lone_time))
+        if self._lone_time and self._times_of.setdefault(row.image_id, time) != time:
             self.note(f"captions of a video differ in {self._lone_time}, not read without start and end", row.image_id)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:

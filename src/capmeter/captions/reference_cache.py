@@ -37,8 +37,7 @@ class StoredPool(SentencePool):
     def __init__(self, sentences: Sequence[str], cache: DiskCache) -> None:
         super().__init__(sentences)
         self._cache = cache
-        lengths = np.array(list(map(len, sentences)), np.int64)
-        content = lengths.tobytes() + "".join(sentences).encode("utf-8", "surrogatepass")
+        content = np.array([*map(len, sentences)]).tobytes() + "".join(sentences).encode("utf-8", "surrogatepass")
         self._digest = hashlib.blake2b(content, digest_size=32).hexdigest()
 
     def compute(self, analysis: Any) -> Any:
