@@ -397,9 +397,9 @@ class FieldMap:
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
         if has_events or self._are_timed or self.event_lists:
             self._read_events(row, record, values, candidate_names, reference_names, side)
-        time = str(record.get(self._lone_time))
-        if self._lone_time and self._times_of.setdefault(row.image_id, time) != time:
-            self.note(f"captions of a video differ in {self._lone_time}, not read without start and end", row.image_id)
+        lone = self._lone_time
+        if lone and self._times_of.setdefault(row.image_id, str(record.get(lone))) != str(record.get(lone)):
+            self.note(f"captions of a video differ in {lone}, not read without start and end", row.image_id)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
             setattr(row, field_name, optional_text(values[field_name], location, field_name))
