@@ -111,9 +111,9 @@ def test_what_is_no_file_in_place_of_a_text_is_refused(tmp_path: Path, kind: byt
 def test_shards_without_samples_and_samples_of_one_text_twice(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="found nothing"):
         capmeter.load(tar(tmp_path / "x.tar", {}), {"1": ["a dog"]})
-    path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": "a dog", "url": "u"}', "1.txt": b"a dog"})
+    path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": "a dog", "txt": "u"}', "1.txt": b"a dog"})
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"
-    path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": null, "url": "u"}', "1.txt": b"a dog"})
+    path = tar(tmp_path / "x.tar", {"1.txt": b"a dog", "1.json": b'{"caption": null, "txt": "u"}'})
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"
     path = tar(tmp_path / "x.tar", {"1.json": b'{"n": 7, "caption": "a cow", "o": {"a": "a cat"}}', "1.txt": b"a dog"})
     assert capmeter.load(path, {7: ["x"]}, columns={"n": "image_id", "o.a": "candidate"})["7"].candidate == "a cat"

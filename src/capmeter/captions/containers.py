@@ -406,12 +406,12 @@ class TarShard(Container):
             )
 
     def decode(self, item: Any, location: str) -> dict[str, Any]:
-        """The sample's key, the fields of its JSON object and its text."""
+        """The sample's key, the fields of its JSON object and its text, which come before fields of the same name."""
         sample: dict[str, Any] = {"__key__": item[0]}
         for ending, (member_name, content) in item[1].items():
             text = decode(content, member_location := f"{self.source.name}/{member_name}")
             value = decode_json(text, member_location) if ending == "json" else text.removesuffix("\n")
-            sample |= {**value, "__key__": item[0]} if isinstance(value, dict) else {ending: value}
+            sample = {**value, **sample} if isinstance(value, dict) else {**sample, ending: value}
         return sample
 
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
