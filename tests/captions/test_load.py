@@ -354,3 +354,10 @@ def test_options_are_the_keywords_of_load() -> None:
     assert load(rows, {"7": ["x"], "8": ["y"]}, options=options)["8"].references == ("y",)
     with pytest.raises(TypeError, match="on_mising"):
         load(rows, on_mising="skip")  # type: ignore[call-arg]
+
+
+def test_what_pandas_has_in_an_empty_cell_is_none() -> None:
+    pandas = pytest.importorskip("pandas")
+    gaps = [None, float("nan"), pandas.NA, pandas.NaT]
+    rows = [{"image_id": k, "candidate": "a", "ref1": "b", "ref2": gap, "system": gap} for k, gap in enumerate(gaps)]
+    assert [(each.references, each.system) for each in load(rows)] == [(("b",), None)] * 4

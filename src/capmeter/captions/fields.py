@@ -40,6 +40,7 @@ from capmeter.captions.rows import (
     holds_text,
     human_ratings,
     image_key,
+    is_null,
     nested_names,
     optional_text,
     picture_path,
@@ -503,7 +504,7 @@ class FieldMap:
 
     def _references(self, record: Record, names: list[str], location: str) -> tuple[str, ...] | None:
         """The references under these names: one list (or its text), one text, or a column for each text."""
-        names = [name for name in names if record[name] is not None]
+        names = [name for name in names if not is_null(record[name])]
         if not names:
             return None
         if len(names) == 1 and not layouts.is_numbered_reference(names[0]):

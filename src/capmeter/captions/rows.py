@@ -391,6 +391,15 @@ def is_finite(value: Any, largest: float = math.inf) -> TypeGuard[float]:
         return False
 
 
+def is_null(value: Any) -> bool:
+    """Whether a cell is empty: None, or what pandas has in its place (NaN, NaT and NA, which do not equal themselves).
+
+    >>> is_null(None), is_null(float("nan")), is_null(""), is_null(0)
+    (True, True, False, False)
+    """
+    return value is None or (type(value) not in (str, list) and str(value == value) != "True")
+
+
 def optional_text(value: Any, location: str, field: str) -> str | None:
     """A name as `image_key` reads it; None for an absent or empty one.
 
@@ -398,7 +407,7 @@ def optional_text(value: Any, location: str, field: str) -> str | None:
         value: of the field.
         location, field: of the value, for messages.
     """
-    return None if value is None or (isinstance(value, str) and not value) else image_key(value, location, field)
+    return None if is_null(value) or value == "" else image_key(value, location, field)
 
 
 def system_rows(row: CaptionRow, captions: Any) -> list[CaptionRow]:

@@ -170,14 +170,13 @@ class ReferenceFit:
         return None
 
 
-def is_blank(text: str) -> bool:
-    """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
-    return not text[:1].isalnum() and all(unicodedata.category(character)[0] in "CZM" for character in text)
+def is_blank(text: str, *, or_punctuation: bool = False) -> bool:
+    """Whether nothing of a text is visible: white space, controls, zero-width and combining characters.
 
-
-def has_no_words(text: str) -> bool:
-    """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return not text[:1].isalnum() and all(unicodedata.category(character)[0] in "CZMP" for character in text)
+    or_punctuation: or punctuation alone, so that nothing of it can be compared.
+    """
+    kinds = "CZMP" if or_punctuation else "CZM"
+    return not text[:1].isalnum() and all(unicodedata.category(character)[0] in kinds for character in text)
 
 
 def find_artefacts(text: str) -> list[str]:
@@ -285,7 +284,7 @@ def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
         Reasons in a fixed order, only those that apply.
     """
     sentences, reference_sets = captions.pool.sentences, captions.reference_sets
-    wordless = {k for k, text in enumerate(sentences) if has_no_words(text)}
+    wordless = {k for k, text in enumerate(sentences) if is_blank(text, or_punctuation=True)}
 
     def compare(candidate: int, members: list[int]) -> list[str]:
         text, references = sentences[candidate], [sentences[k] for k in members]

@@ -15,15 +15,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionLoader, ReferenceTable, read_table
 from capmeter.captions.rows import Side
-from capmeter.captions.text_checks import (
-    COPIED,
-    ReferenceFit,
-    check_captions,
-    check_texts,
-    find_ids,
-    has_no_words,
-    is_blank,
-)
+from capmeter.captions.text_checks import COPIED, ReferenceFit, check_captions, check_texts, find_ids, is_blank
 from capmeter.captions.words import is_truncated, is_unsegmented
 from capmeter.captions.writing import detect_side
 from capmeter.core.errors import InputError
@@ -118,7 +110,8 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
         f"images of which all references are left out ({', '.join(sorted(set(omitted.values())))})",
         [image_id for image_id in bare_ids if image_id in omitted],
     )
-    findings.warn("images with an empty reference", [id for id in references if any(map(has_no_words, references[id]))])
+    empty_ids = [id for id, texts in references.items() if any(is_blank(text, or_punctuation=True) for text in texts)]
+    findings.warn("images with an empty reference", empty_ids)
     image_ids = [image_id for image_id, texts in references.items() for _ in texts]
     _check_texts(image_ids, [text for texts in references.values() for text in texts], "references", findings)
 
