@@ -385,6 +385,7 @@ def test_references_of_other_images_or_joined_into_one_text_are_a_mismatch() -> 
     tokens = measure(CANDIDATES, [texts[0].split() for texts in REFERENCES]).describe_mismatch()
     assert tokens is not None and "a list of its tokens" in tokens
     assert "of an image: tokens?" in str(check_captions(load({"7": ["a", "dog"]}, {"7": ["a dog", "one dog"]})))
+    assert "tokens" not in str(check_captions(load({"7": ["一只狗在跑", "狗在草地上"]}, {"7": ["一只狗", "狗"]})))
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
 
 

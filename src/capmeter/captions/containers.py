@@ -190,7 +190,10 @@ class DelimitedRows(Container):
             if len(cells) == len(header) - 1 and space and number.isdigit():  # Flickr30k: no bar after the number
                 cells[-1:] = number, text.strip()
         if self._delimiter == "\t" and any("\n" in cell and "\t" in cell for cell in cells):
-            raise InputError(f"{location}: a quoted text with tabs and line breaks, as of quotes that are not doubled")
+            raise InputError(
+                f"{location}: a quoted text with tabs and line breaks, as of quotes that are not doubled; double those "
+                "in texts, and put quotes around these texts"
+            )
         if len(cells) != len(header):
             raise InputError(
                 f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "

@@ -34,8 +34,8 @@ TEXT_NAMES: list[str] = NAMES["text"]
 EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"]))
 """Names by which a record may hold events."""
 _EVENT_LISTS = (*NAMES["events"], *NAMES["other events"])
-_LONE_TIMES = (*NAMES["start"], *NAMES["end"], *TIME_NAMES, *NAMES["frames"])
-TIMED_NAMES = frozenset((*_LONE_TIMES, *_EVENT_LISTS))
+_LONE_TIMES = (*NAMES["start"], *NAMES["end"], "timestamp", *NAMES["frames"])  # `time` is also what a program took
+TIMED_NAMES = frozenset((*_LONE_TIMES, *TIME_NAMES, *_EVENT_LISTS))
 """Names of which records with events have one."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""

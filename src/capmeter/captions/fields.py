@@ -75,6 +75,7 @@ class FieldMap:
     keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
     names: with `keep`, the names of all columns met so far.
     all_names: the names of a sample of the records.
+    event_lists: those that hold lists of objects with times, the events of a video.
     finds_short: whether a part of a document is taken for captions by `SHORT_NAMES` alone.
     """
 
@@ -95,15 +96,15 @@ class FieldMap:
     finds_short: bool = True
     _fields: dict[str, str | None] = field(default_factory=dict)
     all_names: set[str] = field(default_factory=set)
+    event_lists: set[str] = field(default_factory=set)
     _chosen: dict[str, str] = field(default_factory=dict)
     _lists: set[str] = field(default_factory=set)
     _short: set[str] = field(default_factory=set)
     _image_field: str | None = None
     _plain_names: frozenset[str] = frozenset()
-    event_lists: set[str] = field(default_factory=set)
     _are_timed: bool = False
     _lone_time: str = ""
-    _times_of: dict[str, Any] = field(default_factory=dict)
+    _times_of: dict[tuple[str, str], str] = field(default_factory=dict)
     _nested: set[str] = field(default_factory=set)
 
     def learn(
@@ -398,9 +399,10 @@ class FieldMap:
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
         if has_events or self._are_timed or self.event_lists:
             self._read_events(row, record, values, candidate_names, reference_names, side)
-        lone = self._lone_time
-        if lone and self._times_of.setdefault(row.image_id, str(record.get(lone))) != str(record.get(lone)):
-            self.note(f"captions of a video differ in {lone}, not read without start and end", row.image_id)
+        if lone := self._lone_time:
+            time, key = str(record.get(lone)), (row.image_id, str(values.get("system")))
+            if self._times_of.setdefault(key, time) != time:
+                self.note(f"captions of a video differ in {lone}, not read without start and end", row.image_id)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
             setattr(row, field_name, optional_text(values[field_name], location, field_name))

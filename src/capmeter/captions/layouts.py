@@ -243,7 +243,7 @@ def own_name(record: Record, name: str, other: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """A name in lower case with underscores, also for `imageId`, unless it is known as it is."""
+    """A name in lower case with underscores, also for `imageId` and `image-id`, unless it is known as it is."""
     return name if name in IMAGE_NAMES else _BETWEEN_WORDS.sub("_", name[:LONGEST_NAME].strip()).casefold()
 
 

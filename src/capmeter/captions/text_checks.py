@@ -311,14 +311,15 @@ def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of a model; or are tokens.
 
-    Tokens are one word each, several of an image.
+    Tokens are one word each, several of an image; Chinese, say, has no spaces either.
     """
     candidates = [captions.pool[k] for k in set(captions.candidates.tolist())]
     numbers = {match[1] for text in candidates if (match := _NUMBER_FIRST.match(text))}
     if len(numbers) == len(candidates) >= _FEWEST_NUMBERED:
         reason = 'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so'
         return {reason: list(captions.ids)}
-    if 2 * len(set(captions.image_ids)) <= len(captions) and not any(" " in text.strip() for text in candidates):
+    are_words = len(candidates) > 1 and all(text.isascii() and " " not in text.strip() for text in candidates)
+    if are_words and 2 * len(set(captions.image_ids)) <= len(captions):
         return {"of one word, and several of an image: tokens? Join them to one text": list(captions.ids)}
     if len(candidates) < _FEWEST:
         return {}
